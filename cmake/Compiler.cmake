@@ -1,0 +1,14 @@
+# One set of flags for every target. Contraction is off so that own kernels give the same bits whatever instructions
+# the compiler picks; warnings are errors under g++ and clang.
+add_compile_options(-Wall -Wextra -Werror -ffp-contract=off -fno-math-errno)
+add_compile_options($<$<CONFIG:Release>:-O2>)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # assertions (DTRAIN_CHECK) do not depend on NDEBUG
+
+set(DTRAIN_SANITIZE "" CACHE STRING "address, undefined, thread: sanitizers to build with, comma-separated")
+if(DTRAIN_SANITIZE)
+  add_compile_options(-fsanitize=${DTRAIN_SANITIZE} -fno-omit-frame-pointer -g -O1)
+  add_link_options(-fsanitize=${DTRAIN_SANITIZE})
+  if(DTRAIN_SANITIZE MATCHES thread)
+    add_compile_options(-Wno-tsan)
+  endif()
+endif()

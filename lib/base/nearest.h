@@ -1,0 +1,19 @@
+// "Did you mean": the known name nearest to a misspelt one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dtrain {
+
+// Levenshtein distance with transpositions of neighbours counted as one edit.
+int edit_distance(std::string_view a, std::string_view b);
+
+// The nearest of `known`, or "" where none is near (more than a third of the letters differ, at least 2 allowed).
+std::string nearest(std::string_view name, std::span<const std::string> known);
+
+// " (did you mean 'x'?)" or, where nothing is near, " (known: a, b, c)".
+std::string suggestion(std::string_view name, std::span<const std::string> known);
+
+}  // namespace dtrain
