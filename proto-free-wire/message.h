@@ -1,0 +1,60 @@
+// Every message, as one type. To add one: its file in messages/, its id in message_type.h, a line here, a row in
+// FORMAT.md, golden bytes in tests/wire.
+#pragma once
+
+#include <memory>
+#include <variant>
+
+#include "base/bytes.h"
+#include "proto-free-wire/messages/absorbed.h"
+#include "proto-free-wire/messages/assign.h"
+#include "proto-free-wire/messages/begin.h"
+#include "proto-free-wire/messages/committed.h"
+#include "proto-free-wire/messages/failure.h"
+#include "proto-free-wire/messages/gone.h"
+#include "proto-free-wire/messages/heartbeat.h"
+#include "proto-free-wire/messages/hello.h"
+#include "proto-free-wire/messages/join.h"
+#include "proto-free-wire/messages/metric_node.h"
+#include "proto-free-wire/messages/node_chunk.h"
+#include "proto-free-wire/messages/norm_factor.h"
+#include "proto-free-wire/messages/norm_partial.h"
+#include "proto-free-wire/messages/offer.h"
+#include "proto-free-wire/messages/parameter_chunk.h"
+#include "proto-free-wire/messages/pull.h"
+#include "proto-free-wire/messages/rates.h"
+#include "proto-free-wire/messages/ready.h"
+#include "proto-free-wire/messages/refuse.h"
+#include "proto-free-wire/messages/snapshot.h"
+#include "proto-free-wire/messages/snapshot_done.h"
+#include "proto-free-wire/messages/stop.h"
+#include "proto-free-wire/messages/stopped.h"
+#include "proto-free-wire/messages/take.h"
+#include "proto-free-wire/messages/welcome.h"
+
+namespace dtrain::wire {
+
+using Message = std::variant<Hello, Welcome, Refuse, Heartbeat, Join, Begin, Ready, Assign, Rates, Committed,
+                             NormPartial, NormFactor, Snapshot, SnapshotDone, MetricNode, Stop, Stopped, Failure, Offer,
+                             Take, NodeChunk, Absorbed, Pull, ParameterChunk, Gone>;
+
+// The tensor bytes behind a message. They are not copied on their way to the socket: `owner` keeps them alive, and
+// whoever sends promises not to change them while it is held.
+struct Payload {
+  ByteSpan bytes;
+  std::shared_ptr<const void> owner;
+};
+
+// A task's number in the cluster spec's global order: servers before workers.
+using Rank = uint32_t;
+
+// Where state machines put what they want sent. Never blocks; messages to one rank arrive in the order sent, but that
+// tensors (those with a payload) may be overtaken by messages without. A message to a rank that is not connected is
+// dropped: whoever cares is told of the loss.
+class Outbox {
+ public:
+  virtual ~Outbox() = default;
+  virtual void send(Rank to, Message message, Payload payload = {}) = 0;
+};
+
+}  // namespace dtrain::wire

@@ -1,0 +1,39 @@
+// The id of every message on the wire. An id is never reused; FORMAT.md has a row for each.
+#pragma once
+
+#include <cstdint>
+
+namespace dtrain::wire {
+
+enum class MessageType : uint16_t {
+  // a connection's beginning and life
+  kHello = 1,
+  kWelcome = 2,
+  kRefuse = 3,
+  kHeartbeat = 4,
+  // membership and progress: tasks and the coordinator
+  kJoin = 10,
+  kBegin = 11,
+  kReady = 12,
+  kAssign = 13,
+  kRates = 14,
+  kCommitted = 15,
+  kNormPartial = 16,
+  kNormFactor = 17,
+  kSnapshot = 18,
+  kSnapshotDone = 19,
+  kMetricNode = 20,
+  kStop = 21,
+  kStopped = 22,
+  kFailure = 23,
+  // tensors: workers and shard servers
+  kOffer = 30,
+  kTake = 31,
+  kNodeChunk = 32,
+  kAbsorbed = 33,
+  kPull = 34,
+  kParameterChunk = 35,
+  kGone = 36,
+};
+
+}  // namespace dtrain::wire

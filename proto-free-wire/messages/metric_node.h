@@ -1,0 +1,33 @@
+// Sums over the micro-batches [first, last) of one step, by the tree: loss, samples, correct answers. Sent to the
+// coordinator before the gradients of the same micro-batches to the server that shares its process.
+#pragma once
+
+#include <cstdint>
+
+#include "proto-free-wire/message_type.h"
+#include "proto-free-wire/step_kind.h"
+
+namespace dtrain::wire {
+
+struct MetricNode {
+  static constexpr MessageType kType = MessageType::kMetricNode;
+
+  StepKind kind = StepKind::kTrain;
+  int64_t step = 0;
+  uint32_t first = 0, last = 0;
+  double loss = 0.0, samples = 0.0, correct = 0.0;
+
+  template <typename Self, typename Visitor>
+  static void fields(Self& m, Visitor&& v) {
+    v("kind", m.kind);
+    v("step", m.step);
+    v("first", m.first);
+    v("last", m.last);
+    v("loss", m.loss);
+    v("samples", m.samples);
+    v("correct", m.correct);
+  }
+  bool operator==(const MetricNode&) const = default;
+};
+
+}  // namespace dtrain::wire
