@@ -1,0 +1,62 @@
+// How parameters are cut into chunks and blocks, and which shard server owns each block: a pure function of the
+// parameters and the number of servers, the same on every task. A chunk (65,536 elements) is the unit of transfer,
+// checksum, sum and norm; a block (up to four chunks of one parameter, about 1 MiB) is the unit of placement and of
+// commit.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/parameter.h"
+
+namespace dtrain::ps {
+
+constexpr int64_t kChunkElements = 65'536;
+constexpr int64_t kBlockChunks = 4;
+
+struct Block {
+  ParameterIndex parameter = 0;
+  int64_t first = 0;  // first element within the parameter
+  int64_t elements = 0;
+  uint32_t server = 0;  // index among the servers, not a rank
+  ParameterKind kind = ParameterKind::kTrainable;
+
+  uint32_t chunks() const { return static_cast<uint32_t>((elements + kChunkElements - 1) / kChunkElements); }
+  int64_t chunk_elements(uint32_t chunk) const {
+    const int64_t left = elements - chunk * kChunkElements;
+    return left < kChunkElements ? left : kChunkElements;
+  }
+};
+
+// Immutable. Block ids are indices into blocks(), in the order of the parameters (the forward pass).
+class BlockTable {
+ public:
+  // Blocks go, largest first, each to the server that holds the fewest bytes (the lowest index among equals), so that
+  // the fullest holds at most one block more than the emptiest.
+  BlockTable(std::vector<ParameterInfo> parameters, uint32_t servers);
+
+  const std::vector<ParameterInfo>& parameters() const { return parameters_; }
+  const std::vector<Block>& blocks() const { return blocks_; }
+  const Block& block(uint32_t id) const { return blocks_[id]; }
+  uint32_t servers() const { return servers_; }
+  // Ids of the blocks of one server, and of one parameter, ascending.
+  const std::vector<uint32_t>& of_server(uint32_t server) const { return of_server_[server]; }
+  const std::vector<uint32_t>& of_parameter(ParameterIndex parameter) const {
+    return of_parameter_[static_cast<size_t>(parameter)];
+  }
+  int64_t server_elements(uint32_t server) const;
+  // Trainable chunks over all blocks in table order: the grid on which norms are summed.
+  uint32_t norm_chunks() const { return norm_chunks_; }
+  // Place of a trainable block's first chunk in that grid.
+  uint32_t norm_index(uint32_t block) const { return norm_index_[block]; }
+
+ private:
+  std::vector<ParameterInfo> parameters_;
+  std::vector<Block> blocks_;
+  uint32_t servers_;
+  std::vector<std::vector<uint32_t>> of_server_, of_parameter_;
+  std::vector<uint32_t> norm_index_;
+  uint32_t norm_chunks_ = 0;
+};
+
+}  // namespace dtrain::ps
