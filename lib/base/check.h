@@ -12,8 +12,8 @@ namespace dtrain {
 
 }  // namespace dtrain
 
-#define DTRAIN_CHECK(condition, ...)                                                                  \
-  do {                                                                                                \
-    if (!(condition)) [[unlikely]]                                                                    \
-      ::dtrain::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));          \
+#define DTRAIN_CHECK(condition, ...)                                                         \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]]                                                           \
+      ::dtrain::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (0)

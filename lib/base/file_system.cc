@@ -56,13 +56,12 @@ class RealReadableFile final : public ReadableFile {
 
   Status read(uint64_t offset, MutableByteSpan into) const override {
     while (!into.empty()) {
-      const ssize_t n =
-          ::pread(file_.get(), into.data(), std::min(into.size(), kTransfer), static_cast<off_t>(offset));
+      const ssize_t n = ::pread(file_.get(), into.data(), std::min(into.size(), kTransfer), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return failed("read", path_, errno);
       if (n == 0)
-        return fail(ExitCode::kData,
-                    fmt::format("cannot read '{}': it ends at byte {}, {} more were expected", path_, offset, into.size()));
+        return fail(ExitCode::kData, fmt::format("cannot read '{}': it ends at byte {}, {} more were expected", path_,
+                                                 offset, into.size()));
       offset += static_cast<uint64_t>(n);
       into = into.subspan(static_cast<size_t>(n));
     }
@@ -110,8 +109,8 @@ class RealWritableFile final : public WritableFile {
 Result<std::string> FileSystem::read_file(const std::string& path, uint64_t max_bytes) const {
   DTRAIN_TRY_ASSIGN(auto file, open(path));
   if (file->size() > max_bytes)
-    return fail(ExitCode::kData, fmt::format("cannot read '{}': it has {} bytes, more than the {} that are allowed", path,
-                                             file->size(), max_bytes));
+    return fail(ExitCode::kData, fmt::format("cannot read '{}': it has {} bytes, more than the {} that are allowed",
+                                             path, file->size(), max_bytes));
   std::string content(file->size(), '\0');
   DTRAIN_TRY(file->read(0, std::as_writable_bytes(std::span(content.data(), content.size()))));
   return content;
@@ -141,7 +140,8 @@ Result<std::unique_ptr<ReadableFile>> RealFileSystem::open(const std::string& pa
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return failed("open", path, errno);
   if (S_ISDIR(info.st_mode)) return failed("open", path, EISDIR);
-  if (!S_ISREG(info.st_mode)) return fail(ExitCode::kData, fmt::format("cannot open '{}': it is not a regular file", path));
+  if (!S_ISREG(info.st_mode))
+    return fail(ExitCode::kData, fmt::format("cannot open '{}': it is not a regular file", path));
   return std::make_unique<RealReadableFile>(path, std::move(file), static_cast<uint64_t>(info.st_size));
 }
 
@@ -152,8 +152,7 @@ Result<std::unique_ptr<WritableFile>> RealFileSystem::create(const std::string& 
 }
 
 Status RealFileSystem::rename(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0)
-    return failed("rename", fmt::format("{}' to '{}", from, to), errno);
+  if (::rename(from.c_str(), to.c_str()) != 0) return failed("rename", fmt::format("{}' to '{}", from, to), errno);
   return {};
 }
 

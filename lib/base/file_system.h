@@ -1,7 +1,7 @@
-// Files as the program sees them: the few operations that data readers and checkpoints need, behind an interface, so that
-// a test can make any of them fail. Errors carry the operation, the path and the system's reason, under ExitCode::kData;
-// a caller for whom a failure means something else says so with under_code(). Implementations are thread-safe; a
-// WritableFile belongs to one thread.
+// Files as the program sees them: the few operations that data readers and checkpoints need, behind an interface, so
+// that a test can make any of them fail. Errors carry the operation, the path and the system's reason, under
+// ExitCode::kData; a caller for whom a failure means something else says so with under_code(). Implementations are
+// thread-safe; a WritableFile belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ class ReadableFile {
   virtual Status read(uint64_t offset, MutableByteSpan into) const = 0;
 };
 
-// A file being written from front to back. Without sync() nothing is promised to survive a crash. The destructor closes.
+// A file being written from front to back. Without sync() nothing is promised to survive a crash. The destructor
+// closes.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;

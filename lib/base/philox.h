@@ -14,8 +14,8 @@ using Philox4 = std::array<uint32_t, 4>;
 // Ten rounds over `counter` under `key`.
 Philox4 philox4x32(Philox4 counter, std::array<uint32_t, 2> key);
 
-// A stream of draws for one purpose: `seed` of the run, `stream` says what is drawn (see stream_id), `a` and `b` address
-// within it (an epoch, a step, a sample's place …). at(i) is the i-th word, words come in groups of four.
+// A stream of draws for one purpose: `seed` of the run, `stream` says what is drawn (see stream_id), `a` and `b`
+// address within it (an epoch, a step, a sample's place …). at(i) is the i-th word, words come in groups of four.
 class Philox {
  public:
   Philox(uint64_t seed, uint32_t stream, uint32_t a, uint32_t b)

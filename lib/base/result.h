@@ -25,9 +25,9 @@ inline tl::unexpected<Error> fail(ExitCode code, std::string message) {
 }  // namespace dtrain
 
 // Evaluates an expression of type Result<T>; on failure returns its error from the calling function.
-#define DTRAIN_TRY(expr)                                                         \
-  do {                                                                           \
-    if (auto dtrain_try_result = (expr); !dtrain_try_result)                     \
+#define DTRAIN_TRY(expr)                                                            \
+  do {                                                                              \
+    if (auto dtrain_try_result = (expr); !dtrain_try_result)                        \
       return tl::unexpected<::dtrain::Error>(std::move(dtrain_try_result.error())); \
   } while (0)
 #define DTRAIN_CONCAT_INNER(a, b) a##b

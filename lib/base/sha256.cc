@@ -17,9 +17,7 @@ Sha256::Sha256() : impl_(std::make_unique<Impl>()) {
 }
 Sha256::~Sha256() = default;
 
-void Sha256::update(ByteSpan bytes) {
-  DTRAIN_CHECK(EVP_DigestUpdate(impl_->context, bytes.data(), bytes.size()) == 1);
-}
+void Sha256::update(ByteSpan bytes) { DTRAIN_CHECK(EVP_DigestUpdate(impl_->context, bytes.data(), bytes.size()) == 1); }
 void Sha256::update(std::string_view text) { update(std::as_bytes(std::span(text.data(), text.size()))); }
 
 Digest Sha256::finish() {

@@ -1,5 +1,5 @@
-// How the elements of a value lie in memory. The graph never looks inside: a backend's kernels say which layout they want
-// for each input and which they give to each output, and the planner compares layouts and puts reorders between.
+// How the elements of a value lie in memory. The graph never looks inside: a backend's kernels say which layout they
+// want for each input and which they give to each output, and the planner compares layouts and puts reorders between.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,7 @@ struct TensorDesc {
   DType dtype = DType::kF32;
   LayoutPtr layout;
 
-  size_t bytes() const {
-    return layout ? layout->bytes() : static_cast<size_t>(shape.elements()) * size_of(dtype);
-  }
+  size_t bytes() const { return layout ? layout->bytes() : static_cast<size_t>(shape.elements()) * size_of(dtype); }
 };
 
 }  // namespace dtrain::ops

@@ -1,6 +1,6 @@
-// The contract between the graph and the backends. An op is a name with a documented meaning (one header per op family in
-// this folder: conv2d.h, linear.h, …). A backend plans it: from the attributes and the shapes and present layouts of the
-// inputs it makes a Kernel, which then runs as often as wanted without allocating.
+// The contract between the graph and the backends. An op is a name with a documented meaning (one header per op family
+// in this folder: conv2d.h, linear.h, …). A backend plans it: from the attributes and the shapes and present layouts of
+// the inputs it makes a Kernel, which then runs as often as wanted without allocating.
 #pragma once
 
 #include <any>
@@ -26,10 +26,10 @@ struct RunContext {
 };
 
 struct OpRequest {
-  std::string op;                    // "conv2d.backward_data"
-  std::any attributes;               // the struct that the op's header names
-  std::vector<TensorDesc> inputs;    // with the layouts that they have at this point
-  std::vector<TensorDesc> outputs;   // shapes and types wanted; layouts are the kernel's to choose (but for "reorder")
+  std::string op;                   // "conv2d.backward_data"
+  std::any attributes;              // the struct that the op's header names
+  std::vector<TensorDesc> inputs;   // with the layouts that they have at this point
+  std::vector<TensorDesc> outputs;  // shapes and types wanted; layouts are the kernel's to choose (but for "reorder")
 
   template <typename T>
   const T& attributes_as() const {
@@ -52,10 +52,10 @@ class Kernel {
   // Which implementation was chosen, for `benchmark step --profile`: "brgconv:avx512_core".
   virtual std::string implementation() const = 0;
 
-  std::vector<LayoutPtr> input_layouts;           // wanted; the planner reorders where they differ from what is there
-  std::vector<TensorDesc> outputs;                // the request's, with layouts; opaque outputs (workspaces) get their size here
+  std::vector<LayoutPtr> input_layouts;  // wanted; the planner reorders where they differ from what is there
+  std::vector<TensorDesc> outputs;       // the request's, with layouts; opaque outputs (workspaces) get their size here
   size_t scratch_bytes = 0;
-  std::vector<std::pair<int, int>> in_place;      // (output, input) pairs that may share one buffer
+  std::vector<std::pair<int, int>> in_place;  // (output, input) pairs that may share one buffer
 };
 
 // One op of one backend.

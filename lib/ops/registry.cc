@@ -22,9 +22,8 @@ void OpRegistry::add(std::string backend, std::string op, std::unique_ptr<Op> im
 }
 
 const Op* OpRegistry::find(const std::string& backend, const std::string& op) const {
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), std::tie(backend, op), [](const Entry& e, const auto& key) {
-    return std::tie(e.backend, e.op) < key;
-  });
+  auto at = std::lower_bound(entries_.begin(), entries_.end(), std::tie(backend, op),
+                             [](const Entry& e, const auto& key) { return std::tie(e.backend, e.op) < key; });
   return at != entries_.end() && at->backend == backend && at->op == op ? at->implementation.get() : nullptr;
 }
 

@@ -1,5 +1,5 @@
-// Which backend has which op. Backends fill it by static registration (one Registration a file); plug-ins through the same
-// add(). Read-only after start-up.
+// Which backend has which op. Backends fill it by static registration (one Registration a file); plug-ins through the
+// same add(). Read-only after start-up.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class OpRegistry {
   void add(std::string backend, std::string op, std::unique_ptr<Op> implementation);
   // nullptr where the backend does not have it.
   const Op* find(const std::string& backend, const std::string& op) const;
-  std::vector<std::string> backends() const;                      // sorted
+  std::vector<std::string> backends() const;                       // sorted
   std::vector<std::string> ops(const std::string& backend) const;  // sorted
 
   // Plans `request` on `backend`; an error names the op, the backend and why.

@@ -1,5 +1,5 @@
-// A block of memory aligned for vector loads and cache lines. Movable, owning, zeroed on request; the base of all tensor
-// storage.
+// A block of memory aligned for vector loads and cache lines. Movable, owning, zeroed on request; the base of all
+// tensor storage.
 #pragma once
 
 #include <cstddef>

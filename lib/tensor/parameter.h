@@ -1,5 +1,5 @@
-// What a network's parameters are to everyone who does not know layers: shard servers, checkpoints, the wire. Their order is
-// the order of the forward pass; an index into that list (`ParameterIndex`) names one.
+// What a network's parameters are to everyone who does not know layers: shard servers, checkpoints, the wire. Their
+// order is the order of the forward pass; an index into that list (`ParameterIndex`) names one.
 #pragma once
 
 #include <cstdint>
