@@ -11,10 +11,14 @@ struct Row {
   bool from_output;
 };
 constexpr Row kRows[] = {
-    {ActivationKind::kRelu, "relu", true},          {ActivationKind::kSigmoid, "sigmoid", true},
-    {ActivationKind::kTanh, "tanh", true},          {ActivationKind::kGelu, "gelu", false},
-    {ActivationKind::kGeluTanh, "gelu_tanh", false}, {ActivationKind::kSilu, "silu", false},
-    {ActivationKind::kSoftplus, "softplus", false}, {ActivationKind::kElu, "elu", true},
+    {ActivationKind::kRelu, "relu", true},
+    {ActivationKind::kSigmoid, "sigmoid", true},
+    {ActivationKind::kTanh, "tanh", true},
+    {ActivationKind::kGelu, "gelu", false},
+    {ActivationKind::kGeluTanh, "gelu_tanh", false},
+    {ActivationKind::kSilu, "silu", false},
+    {ActivationKind::kSoftplus, "softplus", false},
+    {ActivationKind::kElu, "elu", true},
     {ActivationKind::kLeakyRelu, "leaky_relu", true},
 };
 

@@ -4,8 +4,9 @@
 //   conv2d.backward_data      in dy[N,O,oh,ow], w                          out dx[N,C,H,W]
 //   conv2d.backward_weights   in x, dy                                     out dw (, db[O])
 //
-// oh = ⌊(H + 2·pad_h − dilation_h·(kh−1) − 1) / stride_h⌋ + 1, ow alike. The backward ops take dy before the activation:
-// a fused activation's own backward comes first. The number of inputs or outputs says whether there is a bias.
+// oh = ⌊(H + 2·pad_h − dilation_h·(kh−1) − 1) / stride_h⌋ + 1, ow alike. The backward ops take dy before the
+// activation: a fused activation's own backward comes first. The number of inputs or outputs says whether there is a
+// bias.
 #pragma once
 
 #include <array>

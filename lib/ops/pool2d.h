@@ -1,6 +1,7 @@
 // Pooling over windows, as torch.nn.functional.max_pool2d and avg_pool2d.
 //
-//   pool2d             in x[N,C,H,W]        out y[N,C,oh,ow], workspace (opaque, dtype U8, shape and size by the kernel;
+//   pool2d             in x[N,C,H,W]        out y[N,C,oh,ow], workspace (opaque, dtype U8, shape and size by the
+//   kernel;
 //                                           may be empty; only where a second output is requested: training)
 //   pool2d.backward    in dy, x's workspace out dx
 //   global_avg_pool            in x[N,C,H,W]  out y[N,C]: the mean over H and W
