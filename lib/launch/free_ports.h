@@ -1,0 +1,19 @@
+// Ports for tasks on this machine that nobody can take in between: sockets that are bound and listening already, to be
+// inherited by the tasks.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+
+namespace dtrain::launch {
+
+struct ReservedPort {
+  int fd = -1;  // listening on 127.0.0.1; close-on-exec is off; owned by the caller
+  uint16_t port = 0;
+};
+
+Result<std::vector<ReservedPort>> reserve_ports(size_t count);
+
+}  // namespace dtrain::launch
