@@ -1,0 +1,34 @@
+// What turns a gradient into the next version of a parameter, element by element: PyTorch's definitions. An optimizer
+// is immutable and shared by all parameters; what it remembers of each element lies in slots, arrays of the parameter's
+// size that start at zero and belong to whoever holds the parameter. Safe for concurrent use on disjoint elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtrain::optim {
+
+struct UpdateContext {
+  double rate = 0.0;   // learning rate of this step
+  int64_t step = 0;    // from 0
+  float scale = 1.0f;  // multiplies the gradient first: clip factor / K
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // Names of the slots in their order, PyTorch's where it has one ("momentum_buffer").
+  virtual std::vector<std::string> slot_names() const = 0;
+  size_t slots() const { return slot_names().size(); }
+
+  // to[i] = from[i] moved against gradient[i], for i in [0, n); `to` may be `from`. slots[s][i] is element i of slot s.
+  // The same bits however the elements are cut into calls and on every instruction set.
+  virtual void update(const UpdateContext& context, size_t n, const float* gradient, const float* from, float* to,
+                      float* const* slots) const = 0;
+};
+
+}  // namespace dtrain::optim

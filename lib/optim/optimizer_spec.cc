@@ -1,0 +1,24 @@
+#include "optim/optimizer_spec.h"
+
+#include <algorithm>
+
+#include "config/table_reader.h"
+#include "optim/registry.h"
+
+namespace dtrain::optim {
+
+OptimizerSpec read_optimizer_spec(const config::Value& table, config::Diagnostics& diagnostics) {
+  config::TableReader reader(table, diagnostics, "[optimizer]");
+  OptimizerSpec spec;
+  spec.rate = reader.require_number("lr");
+  if (reader.has("lr") && spec.rate <= 0) reader.error("lr", "'lr' in [optimizer] must be above 0");
+  const double clip_norm = reader.positive_number("clip_norm", 1.0);
+  if (reader.has("clip_norm")) spec.clip_norm = clip_norm;
+  spec.optimizer = OptimizerRegistry::instance().read(reader, "sgd");
+  reader.finish();
+  return spec;
+}
+
+double clip_factor(double norm, double clip_norm) { return std::min(1.0, clip_norm / (norm + 1e-6)); }
+
+}  // namespace dtrain::optim
