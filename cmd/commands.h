@@ -1,0 +1,12 @@
+// The table of commands.
+#pragma once
+
+#include "command.h"
+
+namespace dtrain::cmd {
+
+extern const Command kRun, kLaunch, kCheck, kEval, kInspect, kBenchmark;
+
+inline const Command* const kCommands[] = {&kRun, &kLaunch, &kCheck, &kEval, &kInspect, &kBenchmark};
+
+}  // namespace dtrain::cmd

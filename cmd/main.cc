@@ -1,0 +1,89 @@
+// The program: finds the command, parses its flags, turns what goes wrong into a message and an exit code.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/nearest.h"
+#include "commands.h"
+
+namespace dtrain::cmd {
+namespace {
+
+std::string option_flag(const std::string& word) {  // "--job-nme=x" → "job_nme"
+  std::string name = word.substr(0, word.find('='));
+  name.erase(0, name.find_first_not_of('-'));
+  for (char& c : name)
+    if (c == '-') c = '_';
+  return name;
+}
+
+// What CLI11 does not say: which known word an unknown one was meant to be.
+std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& words) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App& scope = chosen.empty() ? app : *chosen.front();
+  std::vector<std::string> flags, commands;
+  for (const CLI::Option* option : scope.get_options())
+    if (!option->get_lnames().empty()) flags.push_back(option->get_lnames().front());
+  for (const Command* command : kCommands) commands.emplace_back(command->name);
+  for (const std::string& word : words) {
+    if (word.rfind("--", 0) == 0) {
+      const std::string near = nearest(option_flag(word), flags);
+      return fmt::format("unknown flag '{}'{}", word.substr(0, word.find('=')),
+                         near.empty() ? "" : fmt::format(" (did you mean '--{}'?)", near));
+    }
+    if (chosen.empty()) return fmt::format("unknown command '{}'{}", word, suggestion(word, commands));
+  }
+  return fmt::format("unexpected argument '{}'", words.front());
+}
+
+ExitCode run(int argc, char** argv) {
+  CLI::App app("Trains neural networks on a cluster, from declarative files: the same bits on any number of machines.", "dtrain");
+  app.set_version_flag("--version", "dtrain " DTRAIN_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 done, 1 a bug, 2 usage or configuration, 3 data, 4 peer lost, 5 checkpoint, 6 authentication,\n"
+      "7 not finite, 130 interrupted.\n"
+      "Every flag takes '-' and '_' alike and can be given in the environment as DTRAIN_<FLAG>.\n"
+      "Manual: man dtrain, man dtrain-<command>, man dtrain.toml. A message that begins with \"dtrain: bug\" is worth a\n"
+      "report, with the run file and the output of dtrain --version.");
+
+  std::function<ExitCode()> action;
+  for (const Command* command : kCommands) {
+    CLI::App* sub = app.add_subcommand(command->name, command->summary);
+    auto todo = command->setup(*sub);
+    sub->callback([&action, todo] { action = todo; });
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    app.exit(e);  // --help, --version
+    return ExitCode::kDone;
+  } catch (const CLI::ExtrasError&) {
+    const auto chosen = app.get_subcommands();
+    const auto words = chosen.empty() ? app.remaining() : chosen.front()->remaining();
+    fmt::print(stderr, "dtrain: {}; see dtrain {}--help\n", did_you_mean(app, words.empty() ? app.remaining(true) : words),
+               chosen.empty() ? "" : chosen.front()->get_name() + " ");
+    return ExitCode::kUsage;
+  } catch (const CLI::ParseError& e) {
+    if (argc == 1) {
+      fmt::print(stderr, "{}", app.help());
+      return ExitCode::kUsage;
+    }
+    // An unknown first word makes CLI11 complain of the missing command; the word is what the user wants to hear about.
+    if (app.get_subcommands().empty() && argv[1][0] != '-')
+      fmt::print(stderr, "dtrain: {}; see dtrain --help\n", did_you_mean(app, {argv[1]}));
+    else
+      fmt::print(stderr, "dtrain: {}; see dtrain --help\n", e.what());
+    return ExitCode::kUsage;
+  }
+  return action();
+}
+
+}  // namespace
+}  // namespace dtrain::cmd
+
+int main(int argc, char** argv) { return static_cast<int>(dtrain::cmd::run(argc, argv)); }

@@ -1,0 +1,62 @@
+// Computes a Work: the micro-batches of one node of the tree, forward and backward, folded along the tree so that one sum
+// leaves for each parameter, while backward is still running on the layers before.
+//
+// One thread. The fold is a binary counter: one running set of gradients and at most ⌈log₂ n⌉ partial sums for a node of n
+// micro-batches; left + right is the only addition, so that the bits do not depend on who computed what.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "graph/executable.h"
+#include "worker/engine/batch_feed.h"
+#include "worker/engine/gradient_pool.h"
+#include "worker/engine/step_port.h"
+
+namespace dtrain::worker {
+
+class StepEngine {
+ public:
+  struct Setup {
+    uint64_t seed = 0;
+    uint32_t micro_batches = 0;       // K
+    uint32_t eval_micro_batches = 0;  // 0: no evaluations
+    std::vector<const float*> values; // parameter memory, plain
+    std::unique_ptr<graph::Executable> train, eval;  // eval may be null
+  };
+  // `parameters`, `feed`, `pool` and the memory outlive the engine.
+  StepEngine(std::span<const ParameterInfo> parameters, Setup setup, BatchFeed& feed, GradientPool& pool);
+
+  // An error of the port is handed on; everything else is the data's.
+  Status run(const Work& work, StepPort& port);
+
+  // How many gradient sets a node of this size needs at the same time.
+  static size_t sets_needed(uint32_t node_size) { return ps::fold_depth(node_size) + 1; }
+
+ private:
+  struct Metrics {
+    double loss = 0, samples = 0, correct = 0;
+    void add(const Metrics& right);
+  };
+  // A finished subtree of the node under way: what its micro-batches sum to.
+  struct Partial {
+    GradientPool::Lease gradients;  // null in an evaluation
+    Metrics metrics;
+  };
+  class Backward;
+
+  Status run_micro_batch(const Work& work, uint32_t micro_batch, StepPort& port, std::vector<Partial>& partials);
+  Result<GradientPool::Lease> lease(const Work& work, StepPort& port);
+  void note_version(ParameterIndex p, int64_t version);
+  // How many subtrees of the node, leaves aside, end with this micro-batch: so many additions follow it.
+  uint32_t closing(const Work& work, uint32_t micro_batch) const;
+
+  std::span<const ParameterInfo> parameters_;
+  Setup setup_;
+  BatchFeed& feed_;
+  GradientPool& pool_;
+  std::vector<int64_t> seen_;  // version of each parameter that the executables know
+};
+
+}  // namespace dtrain::worker
