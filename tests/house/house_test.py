@@ -26,7 +26,7 @@ def sources(*folders, ends=(".h", ".cc")):
 
 def modules():
     """name → (folder, modules that it may include), from the calls of dtrain_module."""
-    text = re.sub(r"\s+", " ", read("CMakeLists.txt"))
+    text = re.sub(r"\s+", " ", re.sub(r"#.*", "", read("CMakeLists.txt")))
     out = {}
     for m in re.finditer(r"dtrain_module\((\w+) DIR (\S+) DEPS ([^)]*)\)", text):
         deps = m.group(3).split(" LIBS ")[0].replace('"', "").split()
@@ -99,7 +99,7 @@ class House(unittest.TestCase):
         self.assertEqual(lost, [])
 
     def test_nothing_is_left_for_later(self):
-        later = re.compile(r"\b(TODO|FIXME|XXX|HACK|DISABLED_)")
+        later = re.compile(r"\b(TODO|FIXME|XXX\b|HACK|DISABLED_)")
         bad = [p for p in sources("lib/", "cmd/", "proto-free-wire/", "tests/") if later.search(read(p))]
         self.assertEqual(bad, [])
 

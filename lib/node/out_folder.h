@@ -1,0 +1,30 @@
+// The folder that a run writes into (--out): metrics.jsonl, checkpoints/, model.safetensors. The coordinator alone makes it;
+// a folder that already holds a run is refused unless the run is resumed.
+#pragma once
+
+#include <string>
+
+#include "base/file_system.h"
+#include "base/log.h"
+#include "base/result.h"
+
+namespace dtrain::node {
+
+class OutFolder {
+ public:
+  explicit OutFolder(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string metrics() const { return path_ + "/metrics.jsonl"; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  std::string model() const { return path_ + "/model.safetensors"; }
+  std::string config() const { return path_ + "/run.toml"; }
+
+  // Makes the folder for a new run; an error where one is there already.
+  Status create(FileSystem& files) const;
+
+ private:
+  std::string path_;
+};
+
+}  // namespace dtrain::node
