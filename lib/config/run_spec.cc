@@ -1,0 +1,113 @@
+#include "config/run_spec.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+
+#include "config/table_reader.h"
+
+namespace dtrain::config {
+namespace {
+
+constexpr int64_t kMaxBatch = int64_t{1} << 31;
+constexpr int64_t kMaxThreads = 4096;
+constexpr double kMaxSeconds = 1e8;
+
+// "24 or 30": the divisors of `batch` on both sides of `wrong`.
+std::string nearest_divisors(int64_t batch, int64_t wrong) {
+  if (wrong >= batch) return fmt::format("{}", batch);
+  int64_t below = wrong, above = wrong;
+  while (batch % below != 0) --below;
+  while (batch % above != 0) ++above;
+  return fmt::format("{} or {}", below, above);
+}
+
+TrainSpec read_train(const Value& table, Diagnostics& diagnostics) {
+  TableReader r(table, diagnostics, "[train]");
+  TrainSpec t;
+  const size_t errors_before = diagnostics.errors().size();
+  t.batch = r.require_integer("batch", 1, kMaxBatch);
+  const bool batch_good = diagnostics.errors().size() == errors_before;
+  t.micro_batch = r.integer_or_auto("micro_batch", 1, kMaxBatch);
+  if (batch_good && t.micro_batch && t.batch % *t.micro_batch != 0) {
+    r.error("micro_batch", fmt::format("micro_batch = {} does not divide batch = {}; the nearest that do: {}",
+                                       *t.micro_batch, t.batch, nearest_divisors(t.batch, *t.micro_batch)));
+  }
+  t.threads = r.integer_or_auto("threads", 1, kMaxThreads);
+  if (r.has("steps")) t.steps = r.integer("steps", 1, 1);
+  if (r.has("epochs")) t.epochs = r.positive_number("epochs", 1);
+  r.also_known("steps");
+  r.also_known("epochs");
+  if (t.steps && t.epochs) r.error("epochs", "'steps' and 'epochs' exclude each other in [train]; remove one");
+  if (!t.steps && !t.epochs) r.error("", "[train] needs 'steps' or 'epochs'");
+  t.log_every = r.integer("log_every", t.log_every, 1);
+  t.checkpoint_every = r.integer("checkpoint_every", t.checkpoint_every, 0);
+  t.eval_every = r.integer("eval_every", t.eval_every, 0);
+  t.keep_checkpoints = r.integer("keep_checkpoints", t.keep_checkpoints, 1);
+  t.isa = r.string("isa", "");
+  const std::array<std::string, 1> precisions = {"fp32"};
+  t.precision = r.choice("precision", "fp32", precisions);
+  t.allow_different_arithmetic = r.boolean("allow_different_arithmetic", false);
+  for (auto [key, seconds] : {std::pair("start_timeout", &t.start_timeout), std::pair("peer_timeout", &t.peer_timeout),
+                              std::pair("idle_timeout", &t.idle_timeout)}) {
+    *seconds = r.number(key, *seconds, 0.001, kMaxSeconds);
+  }
+  r.finish();
+  return t;
+}
+
+// The name becomes a folder's.
+bool good_name(const std::string& name) {
+  if (name.empty() || name[0] == '.') return false;
+  for (const char c : name) {
+    if (c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int64_t TrainSpec::total_steps(int64_t samples) const {
+  if (steps) return *steps;
+  return static_cast<int64_t>(
+      std::ceil(epochs.value_or(0) * static_cast<double>(samples) / static_cast<double>(batch)));
+}
+
+RunSpec read_run_spec(const Value& root, Diagnostics& diagnostics) {
+  TableReader r(root, diagnostics, "the run file");
+  RunSpec spec;
+  spec.name = r.string("name", std::filesystem::path(root.position().file()).stem().string());
+  if (r.has("name") && !good_name(spec.name)) {
+    r.error("name", fmt::format("the name '{}' cannot be that of a folder", spec.name));
+  }
+  spec.seed = static_cast<uint64_t>(r.integer("seed", 1, 0));
+  if (const Value* data = r.require_table("data")) {
+    TableReader d(*data, diagnostics, "[data]");
+    if (const Value* train = d.require_table("train")) spec.data_train = *train;
+    if (const Value* test = d.table("test")) spec.data_test = *test;
+    d.finish();
+  }
+  if (const Value* train = r.require_table("train")) spec.train = read_train(*train, diagnostics);
+  if (const Value* optimizer = r.require_table("optimizer")) spec.optimizer = *optimizer;
+  if (const Value* schedule = r.table("schedule")) spec.schedule = *schedule;
+  if (const Value* network = r.require_table("network")) spec.network = *network;
+  r.finish();
+  return spec;
+}
+
+std::span<const std::string> keys_free_on_resume() {
+  static const std::array<std::string, 9> kKeys = {"name",
+                                                   "train.steps",
+                                                   "train.epochs",
+                                                   "train.log_every",
+                                                   "train.checkpoint_every",
+                                                   "train.keep_checkpoints",
+                                                   "train.start_timeout",
+                                                   "train.peer_timeout",
+                                                   "train.idle_timeout"};
+  return kKeys;
+}
+
+}  // namespace dtrain::config

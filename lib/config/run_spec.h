@@ -1,0 +1,55 @@
+// The run file as far as every run has it: the name, the seed, the training loop. Data, optimizer, schedule and network
+// stay values, for the modules that know their keys.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "config/diagnostics.h"
+#include "config/value.h"
+
+namespace dtrain::config {
+
+// [train]
+struct TrainSpec {
+  int64_t batch = 1;                   // samples a step
+  std::optional<int64_t> micro_batch;  // divides batch; empty: "auto", batch / workers at first start
+  std::optional<int64_t> threads;      // for one micro-batch; empty: "auto"
+  std::optional<int64_t> steps;        // exactly one of steps and epochs is set
+  std::optional<double> epochs;        // may be a fraction
+  int64_t log_every = 50;              // steps
+  int64_t checkpoint_every = 500;      // steps; 0: only at the end
+  int64_t eval_every = 0;              // steps; 0: after each epoch and at the end
+  int64_t keep_checkpoints = 3;        // older ones are deleted
+  std::string isa;                     // the instruction set to use on all hosts; empty: the best of each
+  std::string precision = "fp32";
+  bool allow_different_arithmetic =
+      false;                   // take tasks whose arithmetic fingerprint differs, and give up the same bits
+  double start_timeout = 300;  // seconds until all tasks are there
+  double peer_timeout = 10;    // seconds of silence after which a task counts as lost
+  double idle_timeout = 3600;  // seconds without a step after which the run gives up
+
+  // steps, or ceil(epochs · samples / batch).
+  int64_t total_steps(int64_t samples) const;
+};
+
+struct RunSpec {
+  std::string name;  // default: the file's name without its extension
+  uint64_t seed = 1;
+  TrainSpec train;
+  Value data_train;
+  std::optional<Value> data_test;
+  Value optimizer;
+  std::optional<Value> schedule;
+  Value network;
+};
+
+// Every mistake goes to `diagnostics`; the result is usable only if there is none.
+RunSpec read_run_spec(const Value& root, Diagnostics& diagnostics);
+
+// What may change when a run is resumed: for canonical_text, so that the digest of a configuration is the run's.
+std::span<const std::string> keys_free_on_resume();
+
+}  // namespace dtrain::config
