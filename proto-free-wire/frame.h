@@ -1,0 +1,49 @@
+// A frame: a fixed header, a message's fields, its tensor bytes. FORMAT.md is the description of these bytes. Pure
+// functions; FrameReader puts frames together from a stream.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "proto-free-wire/message.h"
+
+namespace dtrain::wire {
+
+constexpr uint16_t kProtocolVersion = 1;
+constexpr size_t kHeaderBytes = 24;
+
+// What a peer may make this side hold, in bytes. Looked at before anything is allocated.
+struct FrameLimits {
+  uint32_t fields = 0;
+  uint32_t payload = 0;
+};
+constexpr FrameLimits kStrangerLimits{4u << 10, 0};         // until the handshake is done
+constexpr FrameLimits kPeerLimits{256u << 10, 256u << 10};  // after it: one chunk
+
+struct FrameHeader {
+  uint16_t version = kProtocolVersion;
+  MessageType type{};
+  uint32_t field_bytes = 0;
+  uint32_t payload_bytes = 0;
+  uint32_t head_crc = 0;     // CRC32C of the header's first 16 bytes and the fields
+  uint32_t payload_crc = 0;  // CRC32C of the payload; 0 where there is none
+};
+
+// Appends header and fields to `out`; the caller sends `payload` behind them. Reads the payload for its checksum, so
+// call it when the payload is about to be sent. REQUIRES the message within kPeerLimits, and a payload only where the
+// message takes one: what this side sends is its own doing.
+void append_head(const Message& message, ByteSpan payload, std::vector<std::byte>& out);
+
+// The header alone. An error where it is no frame of this protocol, the type is unknown, or a length is over the
+// limits. A frame of another version is not an error here: the caller looks at `version` first, and must not go on if
+// it differs. REQUIRES bytes.size() >= kHeaderBytes.
+Result<FrameHeader> parse_header(ByteSpan bytes, const FrameLimits& limits);
+
+// Checksum and fields. `head`: the header and the fields, kHeaderBytes + field_bytes in all.
+Result<Message> parse_head(const FrameHeader& header, ByteSpan head);
+
+Status check_payload(const FrameHeader& header, ByteSpan payload);
+
+}  // namespace dtrain::wire

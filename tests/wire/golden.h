@@ -1,0 +1,100 @@
+// One example of every message, with the bytes of its fields and its text, written down independently of the codec.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto-free-wire/message.h"
+
+namespace dtrain::wire {
+
+struct Golden {
+  Message message;
+  std::string text;
+  std::string hex;  // of the fields
+};
+
+inline Digest digest(uint8_t byte) {
+  Digest d;
+  d.fill(byte);
+  return d;
+}
+
+inline const std::vector<Golden>& goldens() {
+  static const std::vector<Golden> all = {
+      {Hello{.protocol = 1,
+             .program = "0.1.0",
+             .rank = 3,
+             .wanted_rank = 0,
+             .incarnation = 0x1122334455667788,
+             .run_digest = digest(0xaa),
+             .data_digest = digest(0xbb),
+             .cluster_digest = digest(0xcc),
+             .fingerprint = "avx2"},
+       "Hello{protocol=1, program=\"0.1.0\", rank=3, wanted_rank=0, incarnation=1234605616436508552, "
+       "run_digest=aaaaaaaaaaaa, data_digest=bbbbbbbbbbbb, cluster_digest=cccccccccccc, fingerprint=\"avx2\"}",
+       "010005000000302e312e3003000000000000008877665544332211aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+       "aaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbcccccccccc"
+       "cccccccccccccccccccccccccccccccccccccccccccccccccccccc0400000061767832"},
+      {Welcome{.rank = 1, .incarnation = 42}, "Welcome{rank=1, incarnation=42}", "010000002a00000000000000"},
+      {Refuse{.exit_code = 2, .field = "program", .ours = "0.1.0", .theirs = "0.2.0"},
+       "Refuse{exit_code=2, field=\"program\", ours=\"0.1.0\", theirs=\"0.2.0\"}",
+       "020700000070726f6772616d05000000302e312e3005000000302e322e30"},
+      {Heartbeat{}, "Heartbeat{}", ""},
+      {Join{.computes = true, .serves = false, .threads = 2, .incarnation = 42},
+       "Join{computes=true, serves=false, threads=2, incarnation=42}", "0100020000002a00000000000000"},
+      {Begin{.micro_batches = 4, .eval_micro_batches = 8, .threads = 1, .step = 100, .checkpoint = "step-00000100"},
+       "Begin{micro_batches=4, eval_micro_batches=8, threads=1, step=100, checkpoint=\"step-00000100\"}",
+       "04000000080000000100000064000000000000000d000000737465702d3030303030313030"},
+      {Ready{}, "Ready{}", ""},
+      {Assign{.generation = 7, .kind = StepKind::kEval, .from = 5, .until = 6, .first = 2, .last = 4},
+       "Assign{generation=7, kind=eval, from=5, until=6, first=2, last=4}",
+       "0700000002050000000000000006000000000000000200000004000000"},
+      {Rates{.from = 9, .rates = {0.5, 0.25}}, "Rates{from=9, rates=[0.5, 0.25]}",
+       "090000000000000002000000000000000000e03f000000000000d03f"},
+      {Committed{.version = -1}, "Committed{version=-1}", "ffffffffffffffff"},
+      {NormPartial{.step = 3, .squares = {1.0}}, "NormPartial{step=3, squares=[1]}",
+       "030000000000000001000000000000000000f03f"},
+      {NormFactor{.step = 3, .factor = 0.5}, "NormFactor{step=3, factor=0.5}", "0300000000000000000000000000e03f"},
+      {Snapshot{.version = 8, .folder = "a b"}, "Snapshot{version=8, folder=\"a b\"}",
+       "080000000000000003000000612062"},
+      {SnapshotDone{.version = 8, .file = "ps-0", .bytes = 1000, .sha256 = digest(0x01), .error = ""},
+       "SnapshotDone{version=8, file=\"ps-0\", bytes=1000, sha256=010101010101, error=\"\"}",
+       "08000000000000000400000070732d30e803000000000000010101010101010101010101010101010101010101010101"
+       "010101010101010100000000"},
+      {MetricNode{
+           .kind = StepKind::kTrain, .step = 3, .first = 0, .last = 2, .loss = 1.5, .samples = 64.0, .correct = 12.0},
+       "MetricNode{kind=train, step=3, first=0, last=2, loss=1.5, samples=64, correct=12}",
+       "0103000000000000000000000002000000000000000000f83f00000000000050400000000000002840"},
+      {Stop{.exit_code = 0, .reason = ""}, "Stop{exit_code=0, reason=\"\"}", "0000000000"},
+      {Stopped{}, "Stopped{}", ""},
+      {Failure{.exit_code = 3, .reason = "no such file"}, "Failure{exit_code=3, reason=\"no such file\"}",
+       "030c0000006e6f20737563682066696c65"},
+      {Offer{.step = 3, .block = 2, .first = 0, .last = 4}, "Offer{step=3, block=2, first=0, last=4}",
+       "0300000000000000020000000000000004000000"},
+      {Take{.step = 3, .block = 2, .first = 0, .last = 4, .chunks = 0x80000001},
+       "Take{step=3, block=2, first=0, last=4, chunks=2147483649}", "030000000000000002000000000000000400000001000080"},
+      {NodeChunk{.step = 3, .block = 2, .first = 0, .last = 4, .chunk = 1},
+       "NodeChunk{step=3, block=2, first=0, last=4, chunk=1}", "030000000000000002000000000000000400000001000000"},
+      {Absorbed{.step = 3, .block = 2, .first = 0, .last = 4}, "Absorbed{step=3, block=2, first=0, last=4}",
+       "0300000000000000020000000000000004000000"},
+      {Pull{.block = 2, .version = 4}, "Pull{block=2, version=4}", "020000000400000000000000"},
+      {ParameterChunk{.block = 2, .version = 4, .chunk = 3}, "ParameterChunk{block=2, version=4, chunk=3}",
+       "02000000040000000000000003000000"},
+      {Gone{.block = 2, .version = 4, .newest = 9}, "Gone{block=2, version=4, newest=9}",
+       "0200000004000000000000000900000000000000"},
+  };
+  return all;
+}
+
+inline std::string to_hex(ByteSpan bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (const std::byte b : bytes) {
+    out += kDigits[static_cast<uint8_t>(b) >> 4];
+    out += kDigits[static_cast<uint8_t>(b) & 15];
+  }
+  return out;
+}
+
+}  // namespace dtrain::wire
