@@ -1,0 +1,38 @@
+#include "node/memory_estimate.h"
+
+#include <algorithm>
+
+#include "graph/executable.h"
+#include "node/server_pool.h"
+#include "ps/tree.h"
+#include "worker/engine/gradient_pool.h"
+#include "worker/engine/step_engine.h"
+
+namespace dtrain::node {
+
+Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::BlockTable& table, uint32_t micro_batches,
+                                       uint32_t workers) {
+  DTRAIN_TRY_ASSIGN(const auto program, graph::Executable::compile(*run.network, graph::Mode::kTrain,
+                                                                   run.spec.train.batch / micro_batches, "cpu"));
+  MemoryEstimate memory;
+  memory.activations = static_cast<double>(program->arena_bytes());
+  const auto set = static_cast<double>(worker::GradientPool::set_bytes(table.parameters()));
+  memory.parameters = set + static_cast<double>(program->persistent_bytes());
+  size_t sets = 0;
+  for (uint32_t w = 0; w < workers; ++w) {
+    const ps::Node range = ps::share(w, workers, micro_batches);
+    for (const ps::Node& node : ps::maximal_nodes(range.first, range.last, micro_batches))
+      sets = std::max(sets, worker::StepEngine::sets_needed(node.size()));
+  }
+  memory.gradients = set * static_cast<double>(sets);
+
+  int64_t fullest = 0;
+  for (uint32_t s = 0; s < table.servers(); ++s) fullest = std::max(fullest, table.server_elements(s));
+  const double bytes = static_cast<double>(fullest) * sizeof(float);
+  memory.versions = 2 * bytes;
+  memory.slots = bytes * static_cast<double>(run.optimizer.optimizer->slots());
+  memory.sums = static_cast<double>(server_pool_bytes(micro_batches)) + (run.optimizer.clip_norm ? bytes : 0);
+  return memory;
+}
+
+}  // namespace dtrain::node

@@ -1,0 +1,46 @@
+// A run as its files define it: configuration, network, optimizer, schedule, and once opened the data, all checked against
+// each other. Immutable after reading and opening; what every command and every task of a run starts from.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "base/sha256.h"
+#include "config/run_spec.h"
+#include "config/value.h"
+#include "data/dataset.h"
+#include "graph/network.h"
+#include "optim/optimizer_spec.h"
+#include "optim/schedule.h"
+
+namespace dtrain::node {
+
+struct RunDefinition {
+  config::Value root;  // the effective configuration
+  config::RunSpec spec;
+  std::optional<graph::Network> network;
+  optim::OptimizerSpec optimizer;
+  std::shared_ptr<const optim::Schedule> schedule;
+  Digest run_digest{};  // of what must be the same on every task and on every resume
+
+  // Filled by open_data().
+  std::shared_ptr<const data::Dataset> train, test;  // test may be null
+  Digest data_digest{};
+
+  // Reads and checks everything but the data. All mistakes are reported at once.
+  static Result<RunDefinition> read(const std::string& file, std::span<const std::string> overrides);
+  // Opens the data sets and checks them against the network.
+  Status open_data();
+
+  int64_t total_steps() const { return spec.train.total_steps(train->size()); }
+  double rate_at(int64_t step, int64_t total) const { return optimizer.rate * schedule->factor(step, total); }
+};
+
+// The number of micro-batches K of a step for a run file that does not fix it: the fewest that divide the batch and give
+// every worker one (so that a batch of 128 on 3 workers has 4), at most one a sample.
+int64_t automatic_micro_batches(int64_t batch, int64_t workers);
+
+}  // namespace dtrain::node
