@@ -1,0 +1,56 @@
+#include "graph/emitter.h"
+
+#include "ops/registry.h"
+
+namespace dtrain::graph {
+namespace {
+
+ops::TensorDesc plain(const Value& value) { return {value.shape, value.dtype, nullptr}; }
+
+}  // namespace
+
+ValueId Emitter::parameter_out(int i) {
+  Value value{.shape = shape(parameter(i)), .kind = ValueKind::kParameterOut};
+  value.parameter = setting_.first_parameter + i;
+  return setting_.program->add(std::move(value));
+}
+
+ValueId Emitter::value(Shape shape, DType dtype) {
+  return setting_.program->add({.shape = std::move(shape), .dtype = dtype});
+}
+
+ValueId Emitter::workspace() { return setting_.program->add({.shape = {0}, .dtype = DType::kU8, .opaque = true}); }
+
+ValueId Emitter::view(ValueId of, Shape shape) {
+  const Value& base = setting_.program->at(of);
+  DTRAIN_CHECK(base.shape.elements() == shape.elements(), "a view of another size");
+  return setting_.program->add({.shape = std::move(shape), .dtype = base.dtype, .view_of = of});
+}
+
+ValueId Emitter::metrics() {
+  return setting_.program->add({.shape = {3}, .dtype = DType::kF64, .kind = ValueKind::kMetrics});
+}
+
+void Emitter::op(std::string name, std::any attributes, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+  setting_.program->nodes.push_back(
+      {std::move(name), std::move(attributes), std::move(inputs), std::move(outputs), setting_.layer});
+}
+
+ValueId Emitter::new_gradient(int input) {
+  const ValueId gradient = value(shape(this->input(input)));
+  give_gradient(input, gradient);
+  return gradient;
+}
+
+bool Emitter::can_fuse(const std::string& op, std::any attributes, const std::vector<ValueId>& inputs,
+                       const std::vector<ValueId>& outputs) const {
+  const ops::ActivationKind kind = setting_.activation.kind;
+  if (kind == ops::ActivationKind::kNone) return false;
+  if (training() && !ops::backward_uses_output(kind)) return false;
+  ops::OpRequest request{op, std::move(attributes), {}, {}};
+  for (ValueId v : inputs) request.inputs.push_back(plain(setting_.program->at(v)));
+  for (ValueId v : outputs) request.outputs.push_back(plain(setting_.program->at(v)));
+  return ops::OpRegistry::instance().supports(setting_.backend, request);
+}
+
+}  // namespace dtrain::graph

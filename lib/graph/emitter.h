@@ -1,0 +1,94 @@
+// Through this a layer writes its ops into a program. One emitter serves one layer of one program: forward() first,
+// then, in training, backward() with what forward() saved. Shapes include the batch, as axis 0.
+#pragma once
+
+#include <any>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/program.h"
+#include "ops/activation.h"
+
+namespace dtrain::graph {
+
+class Emitter {
+ public:
+  struct Setting {
+    Program* program = nullptr;
+    Mode mode = Mode::kTrain;
+    int64_t batch = 1;
+    std::string backend;                      // asked only whether it supports a fused form
+    int layer = -1;                           // index, for the nodes
+    std::vector<ValueId> inputs, parameters;  // parameters in the order in which setup() declared them
+    ParameterIndex first_parameter = 0;
+    ValueId labels = kNoValue;
+    Shape output_shape;          // with the batch
+    ops::Activation activation;  // to follow the layer: fused where that is possible
+  };
+  explicit Emitter(Setting setting)
+      : setting_(std::move(setting)), input_gradients_(setting_.inputs.size(), kNoValue) {}
+
+  // ---- in both passes
+  bool training() const { return setting_.mode == Mode::kTrain; }
+  int64_t batch() const { return setting_.batch; }
+  int inputs() const { return static_cast<int>(setting_.inputs.size()); }
+  ValueId input(int i) const { return setting_.inputs[static_cast<size_t>(i)]; }
+  ValueId parameter(int i) const { return setting_.parameters[static_cast<size_t>(i)]; }
+  // Where the gradient of trainable parameter i, or the next value of statistic i, is to be written.
+  ValueId parameter_out(int i);
+  const Shape& shape(ValueId value) const { return setting_.program->at(value).shape; }
+  ValueId value(Shape shape, DType dtype = DType::kF32);
+  ValueId workspace();  // opaque bytes; the kernel that writes them says how many
+  ValueId view(ValueId of, Shape shape);
+  void op(std::string name, std::any attributes, std::vector<ValueId> inputs, std::vector<ValueId> outputs);
+
+  // ---- forward
+  ValueId labels() const { return setting_.labels; }
+  ValueId metrics();
+  ValueId new_output() { return output_ = value(setting_.output_shape); }
+  void set_output(ValueId value) { output_ = value; }
+  void save(ValueId value) { saved_.push_back(value); }
+  // As op(), for attributes with a member `activation`: the activation that follows the layer becomes part of the op
+  // where the backend can do so and the backward pass does not need the value before it.
+  template <typename Attributes>
+  void fused_op(std::string name, Attributes attributes, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+    attributes.activation = setting_.activation;
+    fused_ = can_fuse(name, attributes, inputs, outputs);
+    if (!fused_) attributes.activation = {};
+    op(std::move(name), attributes, std::move(inputs), std::move(outputs));
+  }
+
+  // ---- backward
+  ValueId saved(int i) const { return saved_[static_cast<size_t>(i)]; }
+  ValueId output() const { return output_; }
+  ValueId output_gradient() const { return output_gradient_; }
+  // What fused_op() put into the forward op.
+  ops::Activation fused_activation() const { return fused_ ? setting_.activation : ops::Activation{}; }
+  bool wants_gradient(int input) const { return wants_gradient_[static_cast<size_t>(input)]; }
+  void give_gradient(int input, ValueId gradient) { input_gradients_[static_cast<size_t>(input)] = gradient; }
+  // A new value in the shape of the input, given as its gradient.
+  ValueId new_gradient(int input);
+
+  // ---- for the lowering
+  const ops::Activation& activation() const { return setting_.activation; }
+  bool fused() const { return fused_; }
+  void begin_backward(ValueId output_gradient, std::vector<bool> wants_gradient) {
+    output_gradient_ = output_gradient;
+    wants_gradient_ = std::move(wants_gradient);
+  }
+  ValueId input_gradient(int i) const { return input_gradients_[static_cast<size_t>(i)]; }
+
+ private:
+  bool can_fuse(const std::string& op, std::any attributes, const std::vector<ValueId>& inputs,
+                const std::vector<ValueId>& outputs) const;
+
+  Setting setting_;
+  ValueId output_ = kNoValue, output_gradient_ = kNoValue;
+  bool fused_ = false;
+  std::vector<ValueId> saved_;
+  std::vector<bool> wants_gradient_;
+  std::vector<ValueId> input_gradients_;
+};
+
+}  // namespace dtrain::graph

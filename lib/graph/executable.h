@@ -1,0 +1,89 @@
+// A network compiled for one micro-batch size, one backend, and training or evaluation. run() computes one micro-batch;
+// after its first call it allocates nothing.
+//
+// One thread runs it at a time and calls parameter_changed() in between (or from within an Observer's functions, which
+// run on that thread).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/network.h"
+#include "graph/observer.h"
+#include "graph/plan.h"
+#include "ops/op.h"
+#include "tensor/buffer.h"
+
+namespace dtrain::graph {
+
+// All pointers are the caller's, to plain row-major arrays aligned to 64 bytes.
+struct Feed {
+  const float* samples = nullptr;  // [micro-batch, sample…]
+  const void* labels = nullptr;    // as Network::labels() says, for the micro-batch
+};
+
+struct Binding {
+  std::span<const float* const> values;  // of each parameter
+  std::span<float* const> outputs;       // of each: its gradient, or a statistic's next value; empty for evaluation
+  double* metrics = nullptr;             // [3], see ops/loss.h
+};
+
+class Executable {
+ public:
+  static Result<std::unique_ptr<Executable>> compile(const Network& network, Mode mode, int64_t micro_batch,
+                                                     const std::string& backend);
+
+  // Fails only with what the observer's need_parameter() returns; outputs are undefined then.
+  Status run(const Feed& feed, const Binding& binding, const ops::RunContext& context, Observer& observer);
+  // The value of a parameter differs from the one that the last run saw: what was derived from it is made anew.
+  void parameter_changed(ParameterIndex parameter);
+
+  int64_t micro_batch() const { return micro_batch_; }
+  size_t arena_bytes() const { return plan_.arena_bytes + plan_.scratch_bytes; }  // activations, gradients, scratch
+  size_t persistent_bytes() const { return plan_.persistent_bytes; }              // parameters in other layouts
+  const std::vector<PlanStep>& steps() const { return plan_.steps; }
+
+ private:
+  // What happens around one step; ranges are of the lists below.
+  struct Step {
+    ops::Kernel* kernel;
+    uint32_t first_input, inputs, first_output, outputs;  // in inputs_, outputs_
+    uint32_t first_need, needs;                           // in needs_: parameters that it is the first to read
+    uint32_t first_ready, readies;                        // in readies_: parameters that are done after it
+    int32_t copy;                                         // -1, or the parameter copy that it makes
+    bool metrics;                                         // it writes the loss
+  };
+  // A place of inputs_ or outputs_ that holds a pointer of the caller's.
+  struct CallerPointer {
+    ValueKind kind;
+    ParameterIndex parameter;
+    uint32_t slot;
+    bool output;
+  };
+
+  Executable(Plan plan, size_t parameters, Mode mode, int64_t micro_batch);
+  void add_step(const PlanStep& step);
+  void add_slot(ValueId value, bool output);
+  void find_readiness();
+  void allocate();
+  void bind(const Feed& feed, const Binding& binding);
+
+  Plan plan_;
+  size_t parameters_;
+  Mode mode_;
+  int64_t micro_batch_;
+  std::vector<Step> steps_;
+  std::vector<ValueId> input_values_, output_values_;  // of each slot
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
+  std::vector<CallerPointer> caller_pointers_;
+  std::vector<ParameterIndex> needs_, readies_;
+  std::vector<uint8_t> copy_valid_;
+  Buffer arena_, scratch_, persistent_;
+  bool allocated_ = false;
+};
+
+}  // namespace dtrain::graph

@@ -1,0 +1,45 @@
+#include "graph/layer_setup.h"
+
+#include <fmt/format.h>
+
+namespace dtrain::graph {
+
+void LayerSetup::error(std::string_view message, std::string_view key) {
+  const std::string text = fmt::format("{}: {}", what_, message);
+  if (key.empty())
+    keys_.diagnostics().error(keys_.position(), text);
+  else
+    keys_.error(key, text);
+}
+
+bool LayerSetup::expect_one_input() {
+  if (inputs() == 1) return true;
+  error(fmt::format("takes one input, got {}", inputs()));
+  return false;
+}
+
+bool LayerSetup::expect_several_inputs() {
+  if (inputs() >= 2) return true;
+  error("takes two or more inputs, got 1: name them, as in inputs = [\"a\", \"b\"]");
+  return false;
+}
+
+bool LayerSetup::expect_rank(int rank, std::string_view what, int i) {
+  if (input(i).rank() == rank) return true;
+  error(fmt::format("needs {}, but its {} has {} {}", what, describe_input(i), input(i).rank(),
+                    input(i).rank() == 1 ? "axis" : "axes"));
+  return false;
+}
+
+void LayerSetup::parameter(std::string suffix, Shape shape, Initializer initializer, ParameterKind kind) {
+  parameters_.push_back({std::move(suffix), std::move(shape), kind, initializer});
+}
+
+ops::Activation LayerSetup::read_activation(ops::ActivationKind kind) {
+  ops::Activation activation{kind, 0.0f};
+  if (kind == ops::ActivationKind::kElu) activation.alpha = static_cast<float>(keys_.number("alpha", 1.0));
+  if (kind == ops::ActivationKind::kLeakyRelu) activation.alpha = static_cast<float>(keys_.number("slope", 0.01));
+  return activation;
+}
+
+}  // namespace dtrain::graph

@@ -1,0 +1,156 @@
+#include "graph/lowering.h"
+
+#include <memory>
+
+#include "base/check.h"
+#include "graph/emitter.h"
+#include "ops/elementwise.h"
+
+namespace dtrain::graph {
+namespace {
+
+Shape with_batch(int64_t batch, const Shape& sample) {
+  std::vector<int64_t> dims{batch};
+  dims.insert(dims.end(), sample.dims().begin(), sample.dims().end());
+  return Shape(std::move(dims));
+}
+
+class Lowering {
+ public:
+  Lowering(const Network& network, Mode mode, int64_t batch, const std::string& backend)
+      : layers_(network.layers()), network_(network), mode_(mode), batch_(batch), backend_(backend) {}
+
+  Program run() {
+    sample_ = program_.add({.shape = with_batch(batch_, network_.input()), .kind = ValueKind::kSample});
+    const LabelSpec& labels = network_.labels();
+    labels_ =
+        program_.add({.shape = with_batch(batch_, labels.shape), .dtype = labels.dtype(), .kind = ValueKind::kLabels});
+    for (size_t p = 0; p < network_.parameters().size(); ++p) {
+      Value value{.shape = network_.parameters()[p].shape, .kind = ValueKind::kParameter};
+      value.parameter = static_cast<ParameterIndex>(p);
+      parameters_.push_back(program_.add(std::move(value)));
+    }
+    count_readers();
+    frames_.resize(layers_.size());
+    for (size_t i = 0; i < layers_.size(); ++i) forward(i);
+    if (mode_ == Mode::kTrain)
+      for (size_t i = layers_.size(); i-- > 0;) backward(i);
+    return std::move(program_);
+  }
+
+ private:
+  // What a layer's forward pass leaves for its backward pass.
+  struct Frame {
+    std::unique_ptr<Emitter> emit;
+    ValueId before = kNoValue;       // its output before an activation of its own
+    ValueId output = kNoValue;       // what others read
+    bool folded = false;             // an activation that the layer before has taken over
+    std::vector<ValueId> gradients;  // of the output, one a reader
+  };
+
+  void count_readers() {
+    readers_.assign(layers_.size(), 0);
+    for (const NetworkLayer& l : layers_)
+      for (int i : l.inputs)
+        if (i != kSampleInput) ++readers_[static_cast<size_t>(i)];
+  }
+
+  // The layer's own activation, or that of a layer of nothing else which alone reads it.
+  ops::Activation activation_after(size_t i) {
+    if (layers_[i].activation.kind != ops::ActivationKind::kNone || readers_[i] != 1) return layers_[i].activation;
+    for (size_t j = i + 1; j < layers_.size(); ++j) {
+      if (layers_[j].inputs.front() != static_cast<int>(i)) continue;
+      const auto activation = layers_[j].layer->activation();
+      if (!activation || layers_[i].layer->activation()) break;
+      frames_[j].folded = true;
+      return *activation;
+    }
+    return {};
+  }
+
+  void forward(size_t i) {
+    const NetworkLayer& layer = layers_[i];
+    Frame& frame = frames_[i];
+    Emitter::Setting setting{.program = &program_, .mode = mode_, .batch = batch_, .backend = backend_};
+    setting.layer = static_cast<int>(i);
+    for (int input : layer.inputs)
+      setting.inputs.push_back(input == kSampleInput ? sample_ : frames_[static_cast<size_t>(input)].output);
+    for (int p = 0; p < layer.parameter_count; ++p)
+      setting.parameters.push_back(parameters_[static_cast<size_t>(layer.first_parameter + p)]);
+    setting.first_parameter = layer.first_parameter;
+    setting.labels = labels_;
+    setting.output_shape = with_batch(batch_, layer.output);
+    setting.activation = activation_after(i);
+    frame.emit = std::make_unique<Emitter>(std::move(setting));
+    if (frame.folded) {
+      frame.emit->set_output(frame.emit->input(0));
+    } else {
+      layer.layer->forward(*frame.emit);
+    }
+    frame.before = frame.output = frame.emit->output();
+    const ops::Activation& activation = frame.emit->activation();
+    if (activation.kind == ops::ActivationKind::kNone || frame.emit->fused()) return;
+    frame.output = frame.emit->value(program_.at(frame.before).shape);
+    frame.emit->op("activation", activation, {frame.before}, {frame.output});
+  }
+
+  void backward(size_t i) {
+    const NetworkLayer& layer = layers_[i];
+    if (!layer.needs_gradient) return;
+    Frame& frame = frames_[i];
+    Emitter& emit = *frame.emit;
+    std::vector<bool> wants;
+    for (int input : layer.inputs)
+      wants.push_back(input != kSampleInput && layers_[static_cast<size_t>(input)].needs_gradient);
+    const ValueId gradient = layer.layer->is_loss() ? kNoValue : before_activation(frame, layer, summed(frame));
+    emit.begin_backward(gradient, wants);
+    if (frame.folded) {
+      emit.give_gradient(0, gradient);
+    } else {
+      layer.layer->backward(emit);
+    }
+    for (size_t k = 0; k < layer.inputs.size(); ++k) {
+      if (!wants[k]) continue;
+      const ValueId to_input = emit.input_gradient(static_cast<int>(k));
+      DTRAIN_CHECK(to_input != kNoValue, "layer {} gives no gradient to its input", layer.name);
+      frames_[static_cast<size_t>(layer.inputs[k])].gradients.push_back(to_input);
+    }
+  }
+
+  ValueId summed(Frame& frame) {
+    DTRAIN_CHECK(!frame.gradients.empty(), "a layer that nobody reads");
+    if (frame.gradients.size() == 1) return frame.gradients.front();
+    const ValueId sum = frame.emit->value(program_.at(frame.output).shape);
+    frame.emit->op("add", ops::Add{}, frame.gradients, {sum});
+    return sum;
+  }
+
+  ValueId before_activation(Frame& frame, const NetworkLayer& layer, ValueId gradient) {
+    const ops::Activation& activation = frame.emit->activation();
+    if (activation.kind == ops::ActivationKind::kNone) return gradient;
+    if (frame.emit->fused() && layer.layer->differentiates_fused_activation()) return gradient;
+    const ValueId saved = ops::backward_uses_output(activation.kind) ? frame.output : frame.before;
+    const ValueId result = frame.emit->value(program_.at(frame.before).shape);
+    frame.emit->op("activation.backward", activation, {gradient, saved}, {result});
+    return result;
+  }
+
+  const std::vector<NetworkLayer>& layers_;
+  const Network& network_;
+  Mode mode_;
+  int64_t batch_;
+  const std::string& backend_;
+  Program program_;
+  ValueId sample_ = kNoValue, labels_ = kNoValue;
+  std::vector<ValueId> parameters_;
+  std::vector<Frame> frames_;
+  std::vector<int> readers_;  // of each layer
+};
+
+}  // namespace
+
+Program lower(const Network& network, Mode mode, int64_t micro_batch, const std::string& backend) {
+  return Lowering(network, mode, micro_batch, backend).run();
+}
+
+}  // namespace dtrain::graph

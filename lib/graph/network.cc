@@ -1,0 +1,22 @@
+#include "graph/network.h"
+
+namespace dtrain::graph {
+
+int64_t Network::trainable_elements() const {
+  int64_t n = 0;
+  for (const NetworkLayer& l : layers_) n += l.parameter_elements;
+  return n;
+}
+
+double Network::forward_flops() const {
+  double flops = 0;
+  for (const NetworkLayer& l : layers_) flops += l.forward_flops;
+  return flops;
+}
+
+void Network::initialize(ParameterIndex parameter, uint64_t seed, int64_t first, std::span<float> out) const {
+  const auto i = static_cast<size_t>(parameter);
+  graph::initialize(initializers_[i], seed, parameters_[i].name, first, out);
+}
+
+}  // namespace dtrain::graph

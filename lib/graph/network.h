@@ -1,0 +1,61 @@
+// A network definition, understood: every layer with its inputs, output shape and parameters. Immutable once built; any
+// number of programs is lowered from it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/diagnostics.h"
+#include "config/network_spec.h"
+#include "graph/label_spec.h"
+#include "graph/layer.h"
+#include "tensor/parameter.h"
+
+namespace dtrain::graph {
+
+constexpr int kSampleInput = -1;
+
+struct NetworkLayer {
+  std::string name, type;
+  std::unique_ptr<const Layer> layer;
+  std::vector<int> inputs;     // indices of layers above, or kSampleInput
+  Shape output;                // of one sample; of the loss a scalar
+  ops::Activation activation;  // that follows it, by its key `activation`
+  ParameterIndex first_parameter = 0;
+  int parameter_count = 0;         // parameters, not their elements
+  int64_t parameter_elements = 0;  // of the trainable ones
+  double forward_flops = 0;        // for one sample, 2 for each multiply-add
+  bool needs_gradient = false;     // it or a layer above has something to train
+};
+
+class Network {
+ public:
+  // Mistakes go to `diagnostics`; nothing where there are any.
+  static std::optional<Network> build(const config::NetworkSpec& spec, config::Diagnostics& diagnostics);
+
+  const Shape& input() const { return input_; }                        // one sample
+  const std::vector<NetworkLayer>& layers() const { return layers_; }  // the loss last
+  const LabelSpec& labels() const { return labels_; }
+  // In the order of the forward pass, named as PyTorch would.
+  const std::vector<ParameterInfo>& parameters() const { return parameters_; }
+  int64_t trainable_elements() const;
+  double forward_flops() const;  // for one sample
+
+  // Fills `out` with the initial values of elements first … first + out.size() − 1.
+  void initialize(ParameterIndex parameter, uint64_t seed, int64_t first, std::span<float> out) const;
+
+ private:
+  friend class NetworkBuilder;
+  Network() = default;
+
+  Shape input_;
+  std::vector<NetworkLayer> layers_;
+  LabelSpec labels_;
+  std::vector<ParameterInfo> parameters_;
+  std::vector<Initializer> initializers_;
+};
+
+}  // namespace dtrain::graph

@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/check.h"
+#include "base/nearest.h"
+#include "graph/layer_registry.h"
+#include "graph/network.h"
+
+namespace dtrain::graph {
+
+// Network::build in parts: layers one by one, then what holds for the network as a whole.
+class NetworkBuilder {
+ public:
+  NetworkBuilder(const config::NetworkSpec& spec, config::Diagnostics& diagnostics)
+      : spec_(spec), diagnostics_(diagnostics) {}
+
+  std::optional<Network> run() {
+    if (!diagnostics_.ok()) return std::nullopt;
+    network_.input_ = Shape(spec_.input);
+    for (const config::LayerSpec& layer : spec_.layers) {
+      add(layer);
+      if (diagnostics_.full()) break;
+    }
+    if (!diagnostics_.ok()) return std::nullopt;
+    check_loss();
+    check_all_used();
+    if (!diagnostics_.ok()) return std::nullopt;
+    return std::move(network_);
+  }
+
+ private:
+  void add(const config::LayerSpec& spec) {
+    index_[spec.name] = static_cast<int>(network_.layers_.size());
+    NetworkLayer out;
+    out.name = spec.name;
+    out.type = spec.type;
+    std::unique_ptr<Layer> layer = LayerRegistry::instance().make(spec.type);
+    if (!layer) {
+      std::vector<std::string> known = LayerRegistry::instance().types();
+      known.insert(known.end(), spec_.blocks.begin(), spec_.blocks.end());
+      diagnostics_.error(spec.type_position, fmt::format("layer '{}': unknown type '{}'{}", spec.name, spec.type,
+                                                         suggestion(spec.type, known)));
+    }
+    const bool inputs_known = resolve_inputs(spec, out);
+    const bool good = layer && inputs_known && set_up(spec, *layer, out);
+    out.layer = std::move(layer);
+    known_.push_back(good);
+    network_.layers_.push_back(std::move(out));
+  }
+
+  // Whether every input has a shape: one whose layer is in error has none, and is no second mistake.
+  bool resolve_inputs(const config::LayerSpec& spec, NetworkLayer& out) {
+    bool known = true;
+    for (const std::string& name : spec.inputs) {
+      if (name == config::kSampleName) {
+        out.inputs.push_back(kSampleInput);
+        continue;
+      }
+      const auto at = index_.find(name);
+      DTRAIN_CHECK(at != index_.end(), "layer {} reads {}, which is not above it", spec.name, name);
+      out.inputs.push_back(at->second);
+      known = known && known_[static_cast<size_t>(at->second)];
+    }
+    return known;
+  }
+
+  bool set_up(const config::LayerSpec& spec, Layer& layer, NetworkLayer& out) {
+    const std::string what = fmt::format("layer '{}' ({})", spec.name, spec.type);
+    const size_t errors = diagnostics_.errors().size();
+    config::TableReader keys(spec.table, diagnostics_, what);
+    std::vector<LayerSetup::Input> inputs;
+    for (int i : out.inputs) {
+      inputs.push_back({shape_of(i), describe(i)});
+      if (i != kSampleInput && network_.layers_[static_cast<size_t>(i)].layer->is_loss()) {
+        diagnostics_.error(spec.position, fmt::format("{}: reads the loss '{}', which must be the last layer", what,
+                                                      network_.layers_[static_cast<size_t>(i)].name));
+        return false;
+      }
+    }
+    LayerSetup setup(what, spec.type, spec.name, keys, std::move(inputs));
+    const std::optional<Shape> output = layer.setup(setup);
+    if (!layer.is_loss()) read_activation(keys, setup, out);
+    keys.finish();
+    if (output) check_size(*output, setup);
+    if (!output || diagnostics_.errors().size() != errors) {
+      DTRAIN_CHECK(!diagnostics_.ok(), "{} failed without saying why", what);
+      return false;
+    }
+    out.output = *output;
+    out.forward_flops = setup.flops();
+    add_parameters(setup, out);
+    if (setup.labels()) network_.labels_ = *setup.labels();
+    return true;
+  }
+
+  void read_activation(config::TableReader& keys, LayerSetup& setup, NetworkLayer& out) {
+    const std::string name = keys.choice("activation", "none", activation_choices());
+    if (const auto kind = ops::activation_by_name(name)) out.activation = setup.read_activation(*kind);
+  }
+
+  static std::vector<std::string> activation_choices() {
+    std::vector<std::string> names = ops::activation_names();
+    names.emplace_back("none");
+    return names;
+  }
+
+  void check_size(const Shape& output, LayerSetup& setup) {
+    const auto check = [&](const Shape& shape, std::string_view what) {
+      double elements = 1;
+      for (int64_t d : shape.dims()) elements *= static_cast<double>(d);
+      if (elements > static_cast<double>(LayerSetup::kMaxElements))
+        setup.error(fmt::format("{} of shape {} is larger than 2^40 elements", what, to_string(shape)));
+    };
+    check(output, "its output");
+    for (const LayerParameter& p : setup.parameters()) check(p.shape, "its " + p.suffix);
+  }
+
+  void add_parameters(const LayerSetup& setup, NetworkLayer& out) {
+    out.first_parameter = static_cast<ParameterIndex>(network_.parameters_.size());
+    out.parameter_count = static_cast<int>(setup.parameters().size());
+    for (const LayerParameter& p : setup.parameters()) {
+      network_.parameters_.push_back({out.name + "." + p.suffix, p.shape, p.kind});
+      network_.initializers_.push_back(p.initializer);
+      if (p.kind == ParameterKind::kTrainable) out.parameter_elements += p.shape.elements();
+    }
+    out.needs_gradient = out.parameter_elements > 0;
+    for (int i : out.inputs)
+      if (i != kSampleInput && network_.layers_[static_cast<size_t>(i)].needs_gradient) out.needs_gradient = true;
+  }
+
+  const Shape& shape_of(int layer) const {
+    return layer == kSampleInput ? network_.input_ : network_.layers_[static_cast<size_t>(layer)].output;
+  }
+
+  // Names the input and, where layers in between have only passed its shape on, the layer that made it.
+  std::string describe(int input) const {
+    if (input == kSampleInput) return fmt::format("input 'input' (the sample) of shape {}", to_string(network_.input_));
+    const NetworkLayer& layer = network_.layers_[static_cast<size_t>(input)];
+    std::string text = fmt::format("input '{}' ({}) of shape {}", layer.name, layer.type, to_string(layer.output));
+    int made_by = input;
+    while (made_by != kSampleInput && network_.layers_[static_cast<size_t>(made_by)].layer->keeps_shape())
+      made_by = network_.layers_[static_cast<size_t>(made_by)].inputs.front();
+    if (made_by == input) return text;
+    if (made_by == kSampleInput) return text + ", which is the sample's";
+    const NetworkLayer& maker = network_.layers_[static_cast<size_t>(made_by)];
+    return text + fmt::format(", which '{}' ({}) made", maker.name, maker.type);
+  }
+
+  void check_loss() {
+    const std::vector<NetworkLayer>& layers = network_.layers_;
+    if (layers.empty()) return;
+    for (size_t i = 0; i + 1 < layers.size(); ++i) {
+      if (layers[i].layer->is_loss())
+        diagnostics_.error(spec_.layers[i].position,
+                           fmt::format("layer '{}' ({}) is a loss, but not the last layer: a network has exactly one "
+                                       "loss, at its end",
+                                       layers[i].name, layers[i].type));
+    }
+    if (layers.back().layer->is_loss()) return;
+    diagnostics_.error(spec_.layers.back().position,
+                       fmt::format("the last layer '{}' ({}) is no loss: end the network with one of {}",
+                                   layers.back().name, layers.back().type, losses()));
+  }
+
+  static std::string losses() {
+    std::string names;
+    for (const std::string& type : LayerRegistry::instance().types())
+      if (LayerRegistry::instance().make(type)->is_loss()) names += (names.empty() ? "" : ", ") + type;
+    return names;
+  }
+
+  void check_all_used() {
+    if (!diagnostics_.ok() || network_.layers_.empty()) return;
+    std::vector<NetworkLayer>& layers = network_.layers_;
+    std::vector<bool> used(layers.size(), false);
+    used.back() = true;
+    for (size_t i = layers.size(); i-- > 0;) {
+      if (!used[i]) {
+        diagnostics_.error(
+            spec_.layers[i].position,
+            fmt::format("layer '{}' ({}) does not reach the loss '{}': nothing reads it{}", layers[i].name,
+                        layers[i].type, layers.back().name,
+                        layers[i].parameter_count > 0 ? ", so its parameters would never be trained" : ""));
+        continue;
+      }
+      for (int input : layers[i].inputs)
+        if (input != kSampleInput) used[static_cast<size_t>(input)] = true;
+    }
+    if (!layers.back().needs_gradient)
+      diagnostics_.error(spec_.layers.back().position, "the network has no parameters to train");
+  }
+
+  const config::NetworkSpec& spec_;
+  config::Diagnostics& diagnostics_;
+  Network network_;
+  std::map<std::string, int> index_;  // by full name
+  std::vector<bool> known_;           // whether the layer's output shape is known
+};
+
+std::optional<Network> Network::build(const config::NetworkSpec& spec, config::Diagnostics& diagnostics) {
+  return NetworkBuilder(spec, diagnostics).run();
+}
+
+}  // namespace dtrain::graph
