@@ -1,0 +1,44 @@
+#include "net/handshake.h"
+
+#include <fmt/format.h>
+
+#include "base/exit_code.h"
+#include "base/sha256.h"
+
+namespace dtrain::net {
+namespace {
+
+// Enough digits to tell digests apart, few enough to read.
+std::string shown(const Digest& digest) { return to_hex(digest).substr(0, 16); }
+const std::string& shown(const std::string& text) { return text; }
+std::string shown(uint16_t number) { return fmt::format("{}", number); }
+
+template <typename T>
+std::optional<wire::Refuse> compare(const char* field, const T& ours, const T& theirs) {
+  if (ours == theirs) return std::nullopt;
+  return wire::Refuse{static_cast<uint8_t>(ExitCode::kUsage), field, shown(ours), shown(theirs)};
+}
+
+template <typename T>
+std::optional<wire::Refuse> compare_if_both(const char* field, const T& ours, const T& theirs) {
+  if (ours == T{} || theirs == T{}) return std::nullopt;
+  return compare(field, ours, theirs);
+}
+
+}  // namespace
+
+std::optional<wire::Refuse> first_difference(const wire::Hello& ours, const wire::Hello& theirs) {
+  if (auto r = compare("protocol", ours.protocol, theirs.protocol)) return r;
+  if (auto r = compare("program", ours.program, theirs.program)) return r;
+  if (auto r = compare("cluster_digest", ours.cluster_digest, theirs.cluster_digest)) return r;
+  if (auto r = compare("run_digest", ours.run_digest, theirs.run_digest)) return r;
+  if (auto r = compare_if_both("data_digest", ours.data_digest, theirs.data_digest)) return r;
+  return compare_if_both("fingerprint", ours.fingerprint, theirs.fingerprint);
+}
+
+std::string explain(const wire::Refuse& refuse, const Endpoint& by) {
+  return fmt::format("{} ({}) refused this task: {} differs: {} there, {} here", by.name, to_string(by), refuse.field,
+                     refuse.ours, refuse.theirs);
+}
+
+}  // namespace dtrain::net
