@@ -12,8 +12,8 @@
 namespace dtrain::config {
 namespace {
 
-constexpr size_t kMaxLayers = 100'000;
-constexpr size_t kMaxVisits = 4 * kMaxLayers;  // bounds the work where mistakes keep layers from being added
+constexpr size_t kMaxLayers = 50'000;
+constexpr size_t kMaxVisits = 2 * kMaxLayers;  // bounds the work where mistakes keep layers from being added
 constexpr size_t kMaxBlockDepth = 64;
 constexpr int64_t kMaxRepeat = 10'000;
 constexpr int64_t kMaxExtent = (int64_t{1} << 31) - 1;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "config/canonical.h"
@@ -63,6 +64,17 @@ TEST(Parse, DepthIsBounded) {
   EXPECT_NE(message_of(parse_toml(tables, "b")).find("b:1:"), std::string::npos);
 }
 
+TEST(Parse, WhatIsAllowedToBeDeepCanBeUsed) {
+  std::string key = "a", text;
+  for (int i = 1; i < kMaxNesting; ++i) key += ".a";
+  for (int i = 0; i < kMaxNesting / 2; ++i) text += key + " = { ";
+  text += "b = 1" + std::string(kMaxNesting / 2, '}');
+  const Value root = parsed("[" + key + "]\n" + text + "\n");
+  const Value copy = root;
+  const std::string canonical = canonical_text(copy);
+  EXPECT_EQ(std::count(canonical.begin(), canonical.end(), 'a'), (kMaxNesting / 2 + 1) * kMaxNesting);
+}
+
 TEST(Parse, DotsInStringsAndCommentsAreNoKeys) {
   const std::string dots(300, '.');
   const Value root = parsed("# " + dots + "\na = \"" + dots + "\"\nb = '" + dots + "'\nc = \"\"\"\n" + dots + "\"\\\"" +
@@ -73,7 +85,8 @@ TEST(Parse, DotsInStringsAndCommentsAreNoKeys) {
 
 // The library answers these with failed assertions.
 TEST(Parse, BrokenHeadersAreErrorsLikeAnyOther) {
-  for (const char* text : {"[[[a]]]", "[[[1]]]", "[[=", "[[", "[", "[]", "[.]", "[a.]", "[a", "x = {", "x = {,}", "x"}) {
+  for (const char* text :
+       {"[[[a]]]", "[[[1]]]", "[[=", "[[", "[", "[]", "[.]", "[a.]", "[a", "x = {", "x = {,}", "x"}) {
     EXPECT_EQ(message_of(parse_toml("\n" + std::string(text), "b")).find("b:2:"), 0u) << text;
   }
 }
