@@ -19,7 +19,7 @@ WorkerProtocol::WorkerProtocol(const ps::BlockTable& table, Setup setup, wire::O
   DTRAIN_CHECK(setup_.micro_batches > 0);
 }
 
-Status WorkerProtocol::on_message(wire::Rank from, const wire::Message& message, const wire::Payload& payload) {
+Status WorkerProtocol::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   if (const auto* m = std::get_if<wire::Assign>(&message)) return on(from, *m);
   if (const auto* m = std::get_if<wire::Take>(&message)) return on(from, *m);
   if (const auto* m = std::get_if<wire::Absorbed>(&message)) return on(from, *m);
@@ -119,13 +119,13 @@ Status WorkerProtocol::check_block(wire::Rank from, uint32_t block, const char* 
   return {};
 }
 
-Status WorkerProtocol::on(wire::Rank from, const wire::ParameterChunk& m, const wire::Payload& payload) {
+Status WorkerProtocol::on(wire::Rank from, const wire::ParameterChunk& m, ByteSpan payload) {
   DTRAIN_TRY(check_block(from, m.block, "parameters"));
   const ps::Block& block = table_.block(m.block);
   if (m.chunk >= block.chunks() ||
-      payload.bytes.size() != static_cast<size_t>(block.chunk_elements(m.chunk)) * sizeof(float)) {
+      payload.size() != static_cast<size_t>(block.chunk_elements(m.chunk)) * sizeof(float)) {
     return fail(ExitCode::kBug,
-                fmt::format("task {} sent {} bytes as chunk {} of block {} ({})", from, payload.bytes.size(), m.chunk,
+                fmt::format("task {} sent {} bytes as chunk {} of block {} ({})", from, payload.size(), m.chunk,
                             m.block, table_.parameters()[static_cast<size_t>(block.parameter)].name));
   }
   Held& held = held_[m.block];
@@ -133,8 +133,8 @@ Status WorkerProtocol::on(wire::Rank from, const wire::ParameterChunk& m, const 
   // Not wanted (any more), or there already: memory may be being read.
   if (m.version != held.version || !(held.missing & bit)) return {};
   float* to = setup_.memory[static_cast<size_t>(block.parameter)] + block.first + m.chunk * ps::kChunkElements;
-  if (static_cast<const void*>(to) != static_cast<const void*>(payload.bytes.data())) {
-    std::memcpy(to, payload.bytes.data(), payload.bytes.size());
+  if (static_cast<const void*>(to) != static_cast<const void*>(payload.data())) {
+    std::memcpy(to, payload.data(), payload.size());
   }
   held.written = true;
   held.missing &= ~bit;
@@ -222,7 +222,7 @@ void WorkerProtocol::gradient(const Work& work, ParameterIndex parameter, const 
     const ps::Block& block = table_.block(id);
     const auto [at, fresh] = offers_.try_emplace({work.step, work.node, id}, Offered{values + block.first, owner});
     DTRAIN_CHECK(fresh, "block {} of step {} is offered twice", id, work.step);
-    if (block.elements <= kImmediateElements) {
+    if (block.pushed()) {
       send_chunks(at->first, at->second, all_chunks(block));
     } else {
       outbox_.send(setup_.server_ranks[block.server],

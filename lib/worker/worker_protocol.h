@@ -4,6 +4,8 @@
 //
 // Threading: one thread, the process's loop. Values that the compute side hands in are not copied: their owner is held
 // until the server has answered, and in every message under way.
+// It knows no connections: a worker that loses its coordinator or a server begins anew, as another incarnation on
+// connections of its own, with a new protocol.
 // What must hold: gradients labelled with step t were computed from version t of every block. So parameter memory never
 // turns to another version while a work is in progress, and the compute side reads a parameter only when
 // parameter_ready says so.
@@ -22,9 +24,6 @@
 #include "ps/tree.h"
 
 namespace dtrain::worker {
-
-// Blocks up to this size travel at once, larger ones are offered and sent when the server takes them.
-constexpr int64_t kImmediateElements = 16'384;
 
 // The micro-batches of one node of the tree of one step.
 struct Work {
@@ -49,7 +48,7 @@ class WorkerProtocol {
   WorkerProtocol(const ps::BlockTable& table, Setup setup, wire::Outbox& outbox);
 
   // Assign, Take, Absorbed, ParameterChunk, Gone. An error means that the peer broke the protocol.
-  Status on_message(wire::Rank from, const wire::Message& message, const wire::Payload& payload = {});
+  Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload = {});
 
   // What the compute side should do next, one at a time; nothing while a work is in progress. Parameters may still be
   // arriving.
@@ -97,7 +96,7 @@ class WorkerProtocol {
   Status on(wire::Rank from, const wire::Assign& m);
   Status on(wire::Rank from, const wire::Take& m);
   Status on(wire::Rank from, const wire::Absorbed& m);
-  Status on(wire::Rank from, const wire::ParameterChunk& m, const wire::Payload& payload);
+  Status on(wire::Rank from, const wire::ParameterChunk& m, ByteSpan payload);
   Status on(wire::Rank from, const wire::Gone& m);
   Status check_block(wire::Rank from, uint32_t block, const char* message) const;
 

@@ -64,7 +64,7 @@ class WorkerProtocolTest : public testing::Test {
   Status chunk(uint32_t block, int64_t version, uint32_t index, float value) {
     std::vector<float> values(static_cast<size_t>(table_.block(block).chunk_elements(index)), value);
     return protocol_.on_message(owner(block), wire::ParameterChunk{.block = block, .version = version, .chunk = index},
-                                {as_byte_span(std::span(values)), nullptr});
+                                as_byte_span(std::span(values)));
   }
   void deliver(uint32_t block, int64_t version, float value) {
     for (uint32_t i = 0; i < table_.block(block).chunks(); ++i) ASSERT_TRUE(chunk(block, version, i, value));
@@ -299,7 +299,7 @@ TEST_F(WorkerProtocolTest, AChunkThatIsThereIsNotWrittenAgain) {
 TEST_F(WorkerProtocolTest, PeersThatBreakTheProtocolAreErrors) {
   assign(0, 9, 0, 4);
   std::vector<float> values(10);
-  const wire::Payload payload{as_byte_span(std::span(values)), nullptr};
+  const ByteSpan payload = as_byte_span(std::span(values));
   EXPECT_FALSE(protocol_.on_message(owner(0), wire::ParameterChunk{.block = 99}, payload));
   EXPECT_FALSE(protocol_.on_message(owner(0), wire::ParameterChunk{.block = 0, .version = 0, .chunk = 1}, payload));
   EXPECT_FALSE(protocol_.on_message(owner(2), wire::ParameterChunk{.block = 2}, payload)) << "10 elements for 5";

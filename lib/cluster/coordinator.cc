@@ -1,0 +1,463 @@
+#include "cluster/coordinator.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace dtrain::cluster {
+namespace {
+
+// So many steps may be under way: a server that has committed one finds the next rate there, and an interruption waits
+// for no more than these.
+constexpr int64_t kStepsAhead = 2;
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorOptions options, const ps::BlockTable& table, wire::Outbox& outbox, Log& log,
+                         CoordinatorEvents& events, Instant now)
+    : options_(std::move(options)),
+      table_(table),
+      outbox_(outbox),
+      log_(log),
+      events_(events),
+      now_(now),
+      progress_at_(now),
+      said_at_(now),
+      step_(options_.first_step),
+      until_(options_.first_step),
+      rated_(options_.first_step) {
+  for (const TaskInfo& info : options_.tasks) {
+    const auto rank = static_cast<wire::Rank>(tasks_.size());
+    tasks_.push_back({.info = info, .server = static_cast<uint32_t>(servers_.size()), .committed = step_});
+    if (info.serves) servers_.push_back(rank);
+  }
+  DTRAIN_CHECK(servers_.size() == table.servers(), "{} tasks serve, {} servers have blocks", servers_.size(),
+               table.servers());
+  DTRAIN_CHECK(options_.rate, "no learning rate");
+}
+
+Status Coordinator::broken(wire::Rank from, const std::string& what) const {
+  return fail(ExitCode::kBug, fmt::format("{} sent {}", tasks_[from].info.name, what));
+}
+
+Status Coordinator::on_message(wire::Rank from, const wire::Message& message) {
+  if (from >= tasks_.size()) return fail(ExitCode::kBug, fmt::format("there is no task of rank {}", from));
+  if (const auto* join = std::get_if<wire::Join>(&message)) return on(from, *join);
+  if (tasks_[from].presence == Presence::kAbsent) return {};  // what was under way from a lost task
+  return std::visit(
+      [&](const auto& m) -> Status {
+        if constexpr (requires { this->on(from, m); }) return on(from, m);
+        return broken(from, "a message that is not for the coordinator");
+      },
+      message);
+}
+
+// --- tasks come and go
+
+Status Coordinator::on(wire::Rank from, const wire::Join& m) {
+  Task& task = tasks_[from];
+  if (m.computes != task.info.computes || m.serves != task.info.serves) {
+    return broken(from, "a join with other roles than the cluster spec gives it");
+  }
+  if (task.presence != Presence::kAbsent) on_lost(from, "it was started anew");
+  task.presence = Presence::kJoined;
+  task.threads = m.threads;
+  if (phase_ == Phase::kStopping || phase_ == Phase::kFinished) {
+    outbox_.send(from, wire::Stop{static_cast<uint8_t>(exit_code_), stop_reason_});
+  } else if (phase_ == Phase::kGathering) {
+    log_.info("{} is there", task.info.name);
+    if (std::ranges::all_of(tasks_, [](const Task& t) { return t.presence == Presence::kJoined; })) begin();
+  } else {
+    log_.info("{} joins at step {}", task.info.name, step_);
+    send_begin(from);
+  }
+  return {};
+}
+
+void Coordinator::begin() {
+  phase_ = Phase::kBeginning;
+  progressed();
+  threads_ = options_.threads;
+  if (threads_ == 0) {
+    for (const Task& task : tasks_) {
+      if (task.info.computes && (threads_ == 0 || task.threads < threads_)) threads_ = task.threads;
+    }
+    threads_ = std::max(threads_, 1U);
+  }
+  events_.on_begin(step_, threads_);
+  for (wire::Rank rank = 0; rank < tasks_.size(); ++rank) send_begin(rank);
+}
+
+void Coordinator::send_begin(wire::Rank rank) {
+  Task& task = tasks_[rank];
+  if (task.info.computes && task.threads < threads_) {
+    log_.warning("{} offers {} threads, the run computes with {}", task.info.name, task.threads, threads_);
+  }
+  task.presence = Presence::kBegun;
+  outbox_.send(rank, wire::Begin{.micro_batches = options_.micro_batches,
+                                 .eval_micro_batches = options_.eval_micro_batches,
+                                 .threads = threads_,
+                                 .step = step_,
+                                 .checkpoint = options_.checkpoint});
+}
+
+Status Coordinator::on(wire::Rank from, const wire::Ready&) {
+  Task& task = tasks_[from];
+  if (phase_ == Phase::kStopping || phase_ == Phase::kFinished) return {};
+  if (task.presence != Presence::kBegun) return broken(from, "ready without having been told to begin");
+  task.presence = Presence::kReady;
+  if (phase_ == Phase::kBeginning) {
+    begin_training_when_ready();
+  } else if (task.info.computes && (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating)) {
+    progressed();
+    assign();
+  }
+  return {};
+}
+
+void Coordinator::begin_training_when_ready() {
+  for (const Task& task : tasks_) {
+    // A worker that is gone again is not waited for; servers are all needed.
+    if (task.presence == Presence::kJoined || task.presence == Presence::kBegun) return;
+  }
+  if (ready_workers().empty()) return;
+  phase_ = Phase::kBoundary;
+  proceed();
+}
+
+void Coordinator::on_lost(wire::Rank rank, const std::string& reason) {
+  DTRAIN_CHECK(rank < tasks_.size());
+  Task& task = tasks_[rank];
+  if (task.presence == Presence::kAbsent || phase_ == Phase::kFinished) return;
+  task.presence = Presence::kAbsent;
+  if (phase_ == Phase::kStopping) {
+    leave_when_all_have();
+    return;
+  }
+  if (task.info.serves && phase_ != Phase::kGathering) {
+    stop(ExitCode::kPeerLost, fmt::format("{} ({}), which holds parameters, is lost at step {}: {}", task.info.name,
+                                          task.info.address, step_, reason));
+    return;
+  }
+  log_.warning("{} ({}) is lost at step {}: {}", task.info.name, task.info.address, step_, reason);
+  if (phase_ == Phase::kBeginning) begin_training_when_ready();
+  if (phase_ == Phase::kTraining && interrupted_ && ready_workers().empty()) {
+    stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", step_, options_.steps));
+  }
+  if (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating) assign();
+}
+
+Status Coordinator::on(wire::Rank from, const wire::Failure& m) {
+  const auto code = m.exit_code == 0 ? ExitCode::kBug : static_cast<ExitCode>(m.exit_code);
+  stop(code, fmt::format("{}: {}", tasks_[from].info.name, m.reason));
+  return {};
+}
+
+Status Coordinator::on(wire::Rank from, const wire::Stopped&) {
+  on_lost(from, "it has left");
+  return {};
+}
+
+// --- steps
+
+void Coordinator::start_segment() {
+  phase_ = Phase::kTraining;
+  until_ = next_boundary();
+  progressed();
+  send_rates();
+  assign();
+}
+
+int64_t Coordinator::next_boundary() const {
+  int64_t version = step_ + 1;
+  while (version < options_.steps && !snapshot_due(version) && !eval_due(version)) ++version;
+  return version;
+}
+
+std::vector<wire::Rank> Coordinator::ready_workers() const {
+  std::vector<wire::Rank> out;
+  for (wire::Rank rank = 0; rank < tasks_.size(); ++rank) {
+    if (tasks_[rank].info.computes && tasks_[rank].presence == Presence::kReady) out.push_back(rank);
+  }
+  return out;
+}
+
+void Coordinator::assign() {
+  const bool train = phase_ == Phase::kTraining;
+  const std::vector<wire::Rank> workers = ready_workers();
+  ++generation_;
+  for (uint32_t i = 0; i < workers.size(); ++i) {
+    const ps::Node range = ps::share(i, static_cast<uint32_t>(workers.size()),
+                                     train ? options_.micro_batches : options_.eval_micro_batches);
+    outbox_.send(workers[i], wire::Assign{.generation = generation_,
+                                          .kind = train ? wire::StepKind::kTrain : wire::StepKind::kEval,
+                                          .from = step_,
+                                          .until = train ? until_ : step_ + 1,
+                                          .first = range.first,
+                                          .last = range.last});
+  }
+}
+
+void Coordinator::send_to_servers(const wire::Message& message) {
+  for (const wire::Rank rank : servers_) outbox_.send(rank, message);
+}
+
+void Coordinator::send_rates() {
+  const int64_t until = std::min(until_, step_ + kStepsAhead);
+  if (until <= rated_) return;
+  wire::Rates rates{.from = rated_, .rates = {}};
+  for (; rated_ < until; ++rated_) rates.rates.push_back(options_.rate(rated_));
+  send_to_servers(rates);
+}
+
+Status Coordinator::on(wire::Rank from, const wire::MetricNode& m) {
+  const ps::Node node{m.first, m.last};
+  const bool eval = m.kind == wire::StepKind::kEval;
+  if (!tasks_[from].info.computes || (!eval && m.kind != wire::StepKind::kTrain) ||
+      !ps::is_node(node, eval ? options_.eval_micro_batches : options_.micro_batches) || (!eval && m.step > rated_)) {
+    return broken(
+        from, fmt::format("metrics of micro-batches {}-{} of step {}, which it cannot have", m.first, m.last, m.step));
+  }
+  const Metrics metrics{m.loss, m.samples, m.correct};
+  if (eval) {
+    if (phase_ != Phase::kEvaluating || m.step != step_ || !eval_->add(node, metrics)) return {};
+    progressed();
+    const Metrics* root = eval_->root();
+    if (root == nullptr) return {};
+    evaluated_ = step_;
+    log_.info("evaluation at step {}: loss {:.6f}, accuracy {:.4f}", step_, root->mean_loss(), root->accuracy());
+    events_.on_eval(step_, *root);
+    phase_ = Phase::kBoundary;
+    proceed();
+    return {};
+  }
+  if (phase_ != Phase::kTraining || m.step < step_ || m.step >= until_) return {};
+  if (metrics_.try_emplace(m.step, options_.micro_batches).first->second.add(node, metrics)) {
+    progressed();
+    advance();
+  }
+  return {};
+}
+
+Status Coordinator::on(wire::Rank from, const wire::Committed& m) {
+  Task& task = tasks_[from];
+  if (!task.info.serves || m.version <= task.committed || m.version > rated_) {
+    return broken(from, fmt::format("that it committed version {}, which it cannot have", m.version));
+  }
+  task.committed = m.version;
+  progressed();
+  advance();
+  return {};
+}
+
+Status Coordinator::on(wire::Rank from, const wire::NormPartial& m) {
+  const Task& task = tasks_[from];
+  const size_t chunks = task.info.serves ? trainable_chunks(task.server) : 0;
+  if (!task.info.serves || m.step > rated_ || m.squares.size() != chunks) {
+    return broken(
+        from, fmt::format("{} partial sums of the norm of step {}, instead of {}", m.squares.size(), m.step, chunks));
+  }
+  if (phase_ != Phase::kTraining || m.step < step_) return {};
+  Norms& norms = norms_[m.step];
+  norms.squares.resize(servers_.size());
+  for (uint32_t server = 0; server < servers_.size(); ++server) {
+    if (trainable_chunks(server) == 0) norms.squares[server].emplace();  // it has nothing to say
+  }
+  norms.squares[task.server] = m.squares;
+  if (!std::ranges::all_of(norms.squares, [](const auto& s) { return s.has_value(); })) return {};
+  progressed();
+  const double norm = gradient_norm(norms);
+  norms.norm = norm;
+  if (!std::isfinite(norm)) {
+    stop(ExitCode::kNotFinite, fmt::format("step {}: the norm of the gradient is {}", m.step, norm));
+    return {};
+  }
+  // As PyTorch's clip_grad_norm_.
+  const double factor = options_.clip_norm ? std::min(1.0, *options_.clip_norm / (norm + 1e-6)) : 1.0;
+  send_to_servers(wire::NormFactor{.step = m.step, .factor = factor});
+  return {};
+}
+
+size_t Coordinator::trainable_chunks(uint32_t server) const {
+  size_t chunks = 0;
+  for (const uint32_t id : table_.of_server(server)) {
+    if (table_.block(id).kind == ParameterKind::kTrainable) chunks += table_.block(id).chunks();
+  }
+  return chunks;
+}
+
+double Coordinator::gradient_norm(const Norms& norms) const {
+  std::vector<double> grid(table_.norm_chunks(), 0.0);
+  for (uint32_t server = 0; server < servers_.size(); ++server) {
+    auto next = norms.squares[server]->begin();
+    for (const uint32_t id : table_.of_server(server)) {
+      const ps::Block& block = table_.block(id);
+      if (block.kind != ParameterKind::kTrainable) continue;
+      std::copy_n(next, block.chunks(), grid.begin() + table_.norm_index(id));
+      next += block.chunks();
+    }
+  }
+  double sum = 0.0;
+  for (const double square : grid) sum += square;
+  return std::sqrt(sum) / options_.micro_batches;
+}
+
+void Coordinator::advance() {
+  while (phase_ == Phase::kTraining && step_ < until_) {
+    const auto metrics = metrics_.find(step_);
+    const Metrics* root = metrics == metrics_.end() ? nullptr : metrics->second.root();
+    if (root == nullptr) return;
+    if (!std::isfinite(root->loss)) {
+      stop(ExitCode::kNotFinite, fmt::format("step {}: the loss is {}", step_, root->mean_loss()));
+      return;
+    }
+    if (std::ranges::any_of(servers_, [&](wire::Rank rank) { return tasks_[rank].committed <= step_; })) return;
+    StepReport report{.step = step_, .metrics = *root, .rate = options_.rate(step_), .norm = std::nullopt};
+    if (const auto norms = norms_.find(step_); norms != norms_.end()) report.norm = norms->second.norm;
+    metrics_.erase(step_);
+    norms_.erase(step_);
+    ++step_;
+    if (options_.log_every > 0 && (step_ % options_.log_every == 0 || step_ == options_.steps)) {
+      log_.info("step {} of {}: loss {:.6f}, accuracy {:.4f}, rate {:g}", step_, options_.steps,
+                report.metrics.mean_loss(), report.metrics.accuracy(), report.rate);
+    }
+    events_.on_step(report);
+    send_rates();
+  }
+  if (phase_ == Phase::kTraining) {
+    phase_ = Phase::kBoundary;
+    proceed();
+  }
+}
+
+// --- boundaries
+
+bool Coordinator::snapshot_due(int64_t version) const {
+  if (options_.checkpoint_folder.empty() || version <= options_.first_step) return false;
+  return version == options_.steps || interrupted_ ||
+         (options_.checkpoint_every > 0 && version % options_.checkpoint_every == 0);
+}
+
+bool Coordinator::eval_due(int64_t version) const {
+  if (options_.eval_micro_batches == 0 || interrupted_ || version <= options_.first_step) return false;
+  return version == options_.steps || (options_.eval_every > 0 && version % options_.eval_every == 0) ||
+         (options_.eval_at && options_.eval_at(version));
+}
+
+void Coordinator::proceed() {
+  if (phase_ != Phase::kBoundary) return;
+  progressed();
+  if (snapshot_due(step_) && snapshot_ordered_ < step_) {
+    if (snapshot_) return;  // one at a time: goes on when that one is done
+    snapshot_ = SnapshotUnderWay{step_, std::vector<std::optional<wire::SnapshotDone>>(servers_.size())};
+    snapshot_ordered_ = step_;
+    snapshot_error_.clear();
+    send_to_servers(wire::Snapshot{.version = step_, .folder = options_.checkpoint_folder});
+  }
+  if (eval_due(step_) && evaluated_ < step_) {
+    phase_ = Phase::kEvaluating;
+    eval_.emplace(options_.eval_micro_batches);
+    assign();
+    return;
+  }
+  if (step_ < options_.steps && !interrupted_) {
+    start_segment();
+    return;
+  }
+  if (snapshot_) return;  // the run ends with what is written
+  if (!snapshot_error_.empty() && snapshot_ordered_ == step_) {
+    stop(ExitCode::kCheckpoint, fmt::format("the last checkpoint, of step {}: {}", step_, snapshot_error_));
+  } else if (step_ < options_.steps) {
+    stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", step_, options_.steps));
+  } else {
+    stop(ExitCode::kDone, "");
+  }
+}
+
+Status Coordinator::on(wire::Rank from, const wire::SnapshotDone& m) {
+  if (!tasks_[from].info.serves) return broken(from, "that it wrote a snapshot, but it holds no parameters");
+  if (!snapshot_ || snapshot_->version != m.version) return {};
+  snapshot_->done[tasks_[from].server] = m;
+  if (std::ranges::all_of(snapshot_->done, [](const auto& done) { return done.has_value(); })) complete_snapshot();
+  return {};
+}
+
+void Coordinator::complete_snapshot() {
+  const int64_t version = snapshot_->version;
+  std::vector<wire::SnapshotDone> files;
+  for (uint32_t server = 0; server < servers_.size(); ++server) {
+    files.push_back(*snapshot_->done[server]);
+    if (!files.back().error.empty() && snapshot_error_.empty()) {
+      snapshot_error_ = fmt::format("{}: {}", tasks_[servers_[server]].info.name, files.back().error);
+    }
+  }
+  snapshot_.reset();
+  if (snapshot_error_.empty()) {
+    if (Status written = events_.on_snapshot_complete(version, files); !written) {
+      snapshot_error_ = written.error().message;
+    }
+  } else {
+    events_.on_snapshot_abandoned(version, snapshot_error_);
+  }
+  if (!snapshot_error_.empty()) log_.error("there is no checkpoint of step {}: {}", version, snapshot_error_);
+  proceed();
+}
+
+// --- the end
+
+void Coordinator::interrupt() {
+  const bool again = interrupted_;
+  interrupted_ = true;
+  switch (phase_) {
+    case Phase::kStopping:
+    case Phase::kFinished:
+      return;
+    case Phase::kGathering:
+    case Phase::kBeginning:
+      stop(ExitCode::kInterrupted, fmt::format("interrupted before step {}", step_));
+      return;
+    case Phase::kTraining:
+      if (again || ready_workers().empty()) break;
+      until_ = rated_;  // what servers may commit already cannot be taken back
+      assign();
+      return;
+    case Phase::kEvaluating:
+    case Phase::kBoundary:
+      if (again) break;
+      phase_ = Phase::kBoundary;
+      proceed();
+      return;
+  }
+  stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", step_, options_.steps));
+}
+
+void Coordinator::stop(ExitCode code, std::string reason) {
+  if (phase_ == Phase::kStopping || phase_ == Phase::kFinished) return;
+  phase_ = Phase::kStopping;
+  exit_code_ = code;
+  stop_reason_ = std::move(reason);
+  progressed();
+  if (code == ExitCode::kDone) {
+    log_.info("done after step {}", step_);
+  } else {
+    log_.error("the run ends: {}", stop_reason_);
+  }
+  if (snapshot_) events_.on_snapshot_abandoned(snapshot_->version, "the run ends");
+  snapshot_.reset();
+  for (wire::Rank rank = 0; rank < tasks_.size(); ++rank) {
+    if (tasks_[rank].presence == Presence::kAbsent) continue;
+    outbox_.send(rank, wire::Stop{static_cast<uint8_t>(code), stop_reason_});
+  }
+  leave_when_all_have();
+}
+
+void Coordinator::leave_when_all_have() {
+  for (const Task& task : tasks_) {
+    if (task.presence != Presence::kAbsent) return;
+  }
+  phase_ = Phase::kFinished;
+  events_.on_stopped(exit_code_, stop_reason_);
+}
+
+}  // namespace dtrain::cluster

@@ -1,0 +1,148 @@
+// Keeps one synchronous run together: waits for the tasks, gives micro-batches to live workers and rates to servers,
+// counts metrics, orders evaluations and snapshots, ends the run. A state machine without I/O and clock: messages and
+// time in, messages out through the outbox. It shares the process of server 0.
+//
+// Training goes in segments: up to the next version at which something is evaluated or written, or the end. There all
+// servers stand, since rates reach only that far. A lost worker costs time, never a micro-batch; a lost server ends the
+// run. Threading: one thread, the process's loop.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "cluster/coordinator_events.h"
+#include "cluster/metric_tree.h"
+#include "proto-free-wire/message.h"
+#include "ps/block_table.h"
+
+namespace dtrain::cluster {
+
+// A task as the cluster spec names it.
+struct TaskInfo {
+  std::string name;     // "/job:worker/task:0"
+  std::string address;  // "192.168.170.193:2500"
+  bool computes = false, serves = false;
+};
+
+struct CoordinatorOptions {
+  std::vector<TaskInfo> tasks;  // by rank; those that serve are the block table's servers, in this order
+  int64_t first_step = 0, steps = 0;
+  std::string checkpoint;  // that first_step is loaded from; empty: initial values
+  uint32_t micro_batches = 1;
+  uint32_t eval_micro_batches = 0;               // 0: no evaluations
+  int64_t eval_every = 0;                        // 0: only at the end
+  std::function<bool(int64_t version)> eval_at;  // evaluates there, too (ends of epochs); may be empty
+  int64_t checkpoint_every = 0;                  // 0: only at the end
+  std::string checkpoint_folder;                 // empty: nothing is ever written
+  int64_t log_every = 0;
+  std::optional<double> clip_norm;
+  uint32_t threads = 0;  // for one micro-batch; 0: the fewest that any worker offers
+  Nanoseconds start_timeout = 60 * kSecond, peer_timeout = 10 * kSecond, idle_timeout = 3600 * kSecond;
+  std::function<double(int64_t step)> rate;
+};
+
+class Coordinator {
+ public:
+  // The table, outbox, log and events outlive it.
+  Coordinator(CoordinatorOptions options, const ps::BlockTable& table, wire::Outbox& outbox, Log& log,
+              CoordinatorEvents& events, Instant now);
+
+  // Join, Ready, Committed, NormPartial, SnapshotDone, MetricNode, Stopped, Failure. An error means that the peer broke
+  // the protocol: its connection should be closed and the loss reported.
+  Status on_message(wire::Rank from, const wire::Message& message);
+  void on_lost(wire::Rank rank, const std::string& reason);
+  // To be called about every second.
+  void on_tick(Instant now);
+  // Ctrl-C: the run ends at the next step boundary, with a snapshot; the second time at once.
+  void interrupt();
+  // All tasks have left, or had their time to: the process may end, with the code that on_stopped said.
+  bool finished() const { return phase_ == Phase::kFinished; }
+
+ private:
+  enum class Phase { kGathering, kBeginning, kTraining, kEvaluating, kBoundary, kStopping, kFinished };
+  enum class Presence { kAbsent, kJoined, kBegun, kReady };
+  struct Task {
+    TaskInfo info;
+    uint32_t server = 0;  // index, of those that serve
+    Presence presence = Presence::kAbsent;
+    uint32_t threads = 0;   // offered
+    int64_t committed = 0;  // of those that serve
+  };
+  struct SnapshotUnderWay {
+    int64_t version = 0;
+    std::vector<std::optional<wire::SnapshotDone>> done;  // by server
+  };
+  struct Norms {
+    std::vector<std::optional<std::vector<double>>> squares;  // by server
+    std::optional<double> norm;
+  };
+
+  Status on(wire::Rank from, const wire::Join& m);
+  Status on(wire::Rank from, const wire::Ready& m);
+  Status on(wire::Rank from, const wire::Committed& m);
+  Status on(wire::Rank from, const wire::NormPartial& m);
+  Status on(wire::Rank from, const wire::SnapshotDone& m);
+  Status on(wire::Rank from, const wire::MetricNode& m);
+  Status on(wire::Rank from, const wire::Stopped& m);
+  Status on(wire::Rank from, const wire::Failure& m);
+  Status broken(wire::Rank from, const std::string& what) const;
+
+  void begin();
+  void send_begin(wire::Rank rank);
+  void begin_training_when_ready();
+  void start_segment();
+  void assign();
+  void send_rates();
+  void send_to_servers(const wire::Message& message);
+  // Reports what is complete, and goes on to the boundary.
+  void advance();
+  // At a boundary: snapshot, evaluation, next segment or end, whatever is due next and can be done.
+  void proceed();
+  void complete_snapshot();
+  void stop(ExitCode code, std::string reason);
+  void leave_when_all_have();
+  void progressed();
+
+  int64_t next_boundary() const;
+  bool snapshot_due(int64_t version) const;
+  bool eval_due(int64_t version) const;
+  std::vector<wire::Rank> ready_workers() const;
+  size_t trainable_chunks(uint32_t server) const;
+  double gradient_norm(const Norms& norms) const;
+  std::string names(const std::function<bool(const Task&)>& which) const;
+  std::string waiting_for() const;
+
+  const CoordinatorOptions options_;
+  const ps::BlockTable& table_;
+  wire::Outbox& outbox_;
+  Log& log_;
+  CoordinatorEvents& events_;
+  std::vector<Task> tasks_;
+  std::vector<wire::Rank> servers_;  // ranks, by server index
+  Phase phase_ = Phase::kGathering;
+  Instant now_ = 0;
+  Instant progress_at_ = 0;  // when something last went forward
+  Instant said_at_ = 0;      // when it last said whom it waits for
+  uint32_t threads_ = 0;
+  uint32_t generation_ = 0;
+  int64_t step_ = 0;   // first that is not complete everywhere
+  int64_t until_ = 0;  // end of the segment
+  int64_t rated_ = 0;  // servers have the rates of the steps before
+  bool interrupted_ = false;
+  std::map<int64_t, MetricTree> metrics_;
+  std::map<int64_t, Norms> norms_;
+  std::optional<MetricTree> eval_;
+  int64_t evaluated_ = -1, snapshot_ordered_ = -1;
+  std::optional<SnapshotUnderWay> snapshot_;
+  std::string snapshot_error_;  // of the latest one
+  ExitCode exit_code_ = ExitCode::kDone;
+  std::string stop_reason_;
+};
+
+}  // namespace dtrain::cluster

@@ -1,0 +1,86 @@
+// The coordinator's patience: whom it waits for, how long, and what it says of it.
+#include "cluster/coordinator.h"
+
+namespace dtrain::cluster {
+namespace {
+
+constexpr Nanoseconds kSayEvery = 5 * kSecond;
+
+}  // namespace
+
+void Coordinator::progressed() { progress_at_ = said_at_ = now_; }
+
+std::string Coordinator::names(const std::function<bool(const Task&)>& which) const {
+  std::string out;
+  for (const Task& task : tasks_) {
+    if (which(task)) out += fmt::format("{}{} ({})", out.empty() ? "" : ", ", task.info.name, task.info.address);
+  }
+  return out;
+}
+
+std::string Coordinator::waiting_for() const {
+  switch (phase_) {
+    case Phase::kGathering:
+      return "the start: " + names([](const Task& t) { return t.presence == Presence::kAbsent; });
+    case Phase::kBeginning: {
+      const std::string late = names([](const Task& t) { return t.presence != Presence::kReady; });
+      return fmt::format("version {} to be loaded: {}", step_, late.empty() ? "a worker" : late);
+    }
+    case Phase::kTraining:
+    case Phase::kEvaluating: {
+      if (ready_workers().empty()) {
+        return fmt::format("step {}: a worker, of {}", step_, names([](const Task& t) { return t.info.computes; }));
+      }
+      const std::string late = names([&](const Task& t) { return t.info.serves && t.committed <= step_; });
+      return phase_ == Phase::kEvaluating
+                 ? fmt::format("the evaluation at step {}: {}", step_,
+                               names([](const Task& t) { return t.info.computes && t.presence == Presence::kReady; }))
+                 : fmt::format("step {} on {}", step_, late.empty() ? "its metrics" : late);
+    }
+    case Phase::kBoundary:
+      return fmt::format(
+          "the checkpoint of step {}: {}", snapshot_ ? snapshot_->version : step_,
+          names([&](const Task& t) { return t.info.serves && snapshot_ && !snapshot_->done[t.server]; }));
+    case Phase::kStopping:
+      return "the end: " + names([](const Task& t) { return t.presence != Presence::kAbsent; });
+    case Phase::kFinished:
+      break;
+  }
+  return "";
+}
+
+void Coordinator::on_tick(Instant now) {
+  now_ = now;
+  const Nanoseconds waited = now - progress_at_;
+  const auto seconds = [](Nanoseconds t) { return t / kSecond; };
+  switch (phase_) {
+    case Phase::kFinished:
+      return;
+    case Phase::kStopping:
+      if (waited < options_.peer_timeout) return;
+      log_.warning("waited {} s for {}", seconds(waited), waiting_for());
+      for (Task& task : tasks_) task.presence = Presence::kAbsent;
+      leave_when_all_have();
+      return;
+    case Phase::kGathering:
+    case Phase::kBeginning:
+      if (waited >= options_.start_timeout) {
+        stop(ExitCode::kPeerLost, fmt::format("waited {} s for {}", seconds(waited), waiting_for()));
+        return;
+      }
+      break;
+    default:
+      if (waited >= options_.idle_timeout) {
+        stop(ExitCode::kPeerLost, fmt::format("waited {} s for {}", seconds(waited), waiting_for()));
+        return;
+      }
+      // While workers compute, steps may take their time.
+      if (waited < options_.peer_timeout && !ready_workers().empty()) return;
+      break;
+  }
+  if (now - said_at_ < kSayEvery) return;
+  said_at_ = now;
+  log_.info("waiting for {} ({} s)", waiting_for(), seconds(waited));
+}
+
+}  // namespace dtrain::cluster

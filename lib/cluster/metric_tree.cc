@@ -1,0 +1,33 @@
+#include "cluster/metric_tree.h"
+
+#include "base/check.h"
+
+namespace dtrain::cluster {
+
+bool MetricTree::add(ps::Node node, Metrics metrics) {
+  DTRAIN_CHECK(ps::is_node(node, micro_batches_));
+  for (const auto& [other, sum] : held_) {
+    if (other.contains(node)) return false;
+  }
+  std::erase_if(held_, [&](const auto& held) { return node.contains(held.first); });
+  while (node.size() < micro_batches_) {
+    const auto other = held_.find(ps::sibling(node, micro_batches_));
+    if (other == held_.end()) break;
+    const bool left = node.first < other->first.first;
+    const Metrics& a = left ? metrics : other->second;
+    const Metrics& b = left ? other->second : metrics;
+    const Metrics sum{a.loss + b.loss, a.samples + b.samples, a.correct + b.correct};
+    held_.erase(other);
+    metrics = sum;
+    node = ps::parent(node, micro_batches_);
+  }
+  held_.emplace(node, metrics);
+  return true;
+}
+
+const Metrics* MetricTree::root() const {
+  const auto root = held_.find({0, micro_batches_});
+  return root == held_.end() ? nullptr : &root->second;
+}
+
+}  // namespace dtrain::cluster

@@ -1,0 +1,35 @@
+// Loss, samples and correct answers of one step, summed over its micro-batches along the tree of all sums, in fp64.
+// Nodes may come in any order, twice, or as other nodes over the same ground: each micro-batch is counted once, and the
+// sum is the same bits. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "ps/tree.h"
+
+namespace dtrain::cluster {
+
+struct Metrics {
+  double loss = 0.0, samples = 0.0, correct = 0.0;  // sums over the samples
+
+  double mean_loss() const { return loss / samples; }
+  double accuracy() const { return correct / samples; }
+  bool operator==(const Metrics&) const = default;
+};
+
+class MetricTree {
+ public:
+  explicit MetricTree(uint32_t micro_batches) : micro_batches_(micro_batches) {}
+
+  // REQUIRES that `node` is one of the tree. False: its ground was covered already, and it is dropped.
+  bool add(ps::Node node, Metrics metrics);
+  // The sum over all micro-batches, once every one has come; null before.
+  const Metrics* root() const;
+
+ private:
+  uint32_t micro_batches_;
+  std::map<ps::Node, Metrics> held_;  // disjoint, no two siblings
+};
+
+}  // namespace dtrain::cluster

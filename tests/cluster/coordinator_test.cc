@@ -1,0 +1,351 @@
+#include "cluster/coordinator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace dtrain::cluster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using wire::StepKind;
+
+struct Sent final : wire::Outbox {
+  struct Letter {
+    wire::Rank to;
+    wire::Message message;
+  };
+  void send(wire::Rank to, wire::Message message, wire::Payload) override { letters.push_back({to, message}); }
+  template <typename M>
+  std::vector<M> to(wire::Rank rank) const {
+    std::vector<M> out;
+    for (const Letter& letter : letters) {
+      const M* m = std::get_if<M>(&letter.message);
+      if (m != nullptr && letter.to == rank) out.push_back(*m);
+    }
+    return out;
+  }
+  std::vector<Letter> letters;
+};
+
+struct Lines final : Log {
+  void write(LogLevel, std::string_view message) override { text += std::string(message) + "\n"; }
+  std::string text;
+};
+
+struct Told final : CoordinatorEvents {
+  void on_begin(int64_t step, uint32_t threads) override { began = {step, threads}; }
+  void on_step(const StepReport& report) override { steps.push_back(report); }
+  void on_eval(int64_t version, const Metrics& metrics) override { evals.emplace_back(version, metrics); }
+  Status on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) override {
+    if (!disk_error.empty()) return fail(ExitCode::kCheckpoint, disk_error);
+    snapshots.push_back(version);
+    last_files = files;
+    return {};
+  }
+  void on_snapshot_abandoned(int64_t version, const std::string&) override { abandoned.push_back(version); }
+  void on_stopped(ExitCode c, const std::string& r) override {
+    code = c;
+    reason = r;
+  }
+  std::pair<int64_t, uint32_t> began{-1, 0};
+  std::vector<StepReport> steps;
+  std::vector<std::pair<int64_t, Metrics>> evals;
+  std::vector<int64_t> snapshots, abandoned;
+  std::vector<wire::SnapshotDone> last_files;
+  std::string disk_error;
+  std::optional<ExitCode> code;
+  std::string reason;
+};
+
+// Ranks 0 and 1 hold parameters, 2 and 3 compute.
+class CoordinatorTest : public testing::Test {
+ protected:
+  CoordinatorTest() : table_({{"a", {10}, ParameterKind::kTrainable}, {"b", {5}, ParameterKind::kTrainable}}, 2) {
+    options_.tasks = {{"/job:ps/task:0", "h0:1", false, true},
+                      {"/job:ps/task:1", "h1:1", false, true},
+                      {"/job:worker/task:0", "h2:1", true, false},
+                      {"/job:worker/task:1", "h3:1", true, false}};
+    options_.steps = 4;
+    options_.micro_batches = 4;
+    options_.rate = [](int64_t step) { return 0.5 + static_cast<double>(step); };
+  }
+  void make() { c_ = std::make_unique<Coordinator>(options_, table_, sent_, log_, told_, now_); }
+  void join(wire::Rank rank, uint32_t threads = 3) {
+    EXPECT_TRUE(c_->on_message(rank, wire::Join{rank >= 2, rank < 2, threads, 7}));
+  }
+  void say(wire::Rank rank, wire::Message m) {
+    const Status status = c_->on_message(rank, m);
+    EXPECT_TRUE(status) << status.error().message;
+  }
+  void start() {
+    make();
+    for (wire::Rank rank = 0; rank < 4; ++rank) join(rank);
+    for (wire::Rank rank = 0; rank < 4; ++rank) say(rank, wire::Ready{});
+  }
+  void metrics(int64_t step, double loss = 8, StepKind kind = StepKind::kTrain) {
+    const uint32_t n = kind == StepKind::kTrain ? options_.micro_batches : options_.eval_micro_batches;
+    say(2, wire::MetricNode{kind, step, 0, n, loss, 4, 1});
+  }
+  // One step, done by everybody.
+  void step(int64_t t) {
+    metrics(t);
+    say(0, wire::Committed{t + 1});
+    say(1, wire::Committed{t + 1});
+  }
+  void everybody_leaves() {
+    for (wire::Rank rank = 0; rank < 4; ++rank) say(rank, wire::Stopped{});
+  }
+  void tick(Nanoseconds after) { c_->on_tick(now_ += after); }
+
+  CoordinatorOptions options_;
+  ps::BlockTable table_;
+  Sent sent_;
+  Lines log_;
+  Told told_;
+  Instant now_ = 1'000 * kSecond;
+  std::unique_ptr<Coordinator> c_;
+};
+
+TEST_F(CoordinatorTest, BeginsWhenAllAreThereAndTrainsWhenAllAreReady) {
+  options_.first_step = 2;
+  options_.checkpoint = "checkpoints/step-00000002";
+  make();
+  join(0);
+  join(2, 6);
+  join(3, 2);
+  EXPECT_TRUE(sent_.letters.empty());
+  join(1);
+  const wire::Begin begin{4, 0, 2, 2, "checkpoints/step-00000002"};
+  for (wire::Rank rank = 0; rank < 4; ++rank) EXPECT_THAT(sent_.to<wire::Begin>(rank), ElementsAre(begin));
+  EXPECT_EQ(told_.began, std::make_pair(int64_t{2}, 2U));
+  for (wire::Rank rank = 0; rank < 4; ++rank) {
+    EXPECT_TRUE(sent_.to<wire::Assign>(2).empty());
+    say(rank, wire::Ready{});
+  }
+  EXPECT_THAT(sent_.to<wire::Assign>(2), ElementsAre(wire::Assign{1, StepKind::kTrain, 2, 4, 0, 2}));
+  EXPECT_THAT(sent_.to<wire::Assign>(3), ElementsAre(wire::Assign{1, StepKind::kTrain, 2, 4, 2, 4}));
+  EXPECT_THAT(sent_.to<wire::Rates>(1), ElementsAre(wire::Rates{2, {2.5, 3.5}}));
+}
+
+TEST_F(CoordinatorTest, NamesWhomItWaitsForAtTheStart) {
+  make();
+  join(0);
+  join(2);
+  tick(6 * kSecond);
+  EXPECT_THAT(log_.text, HasSubstr("/job:ps/task:1 (h1:1), /job:worker/task:1 (h3:1)"));
+  tick(60 * kSecond);
+  EXPECT_THAT(sent_.to<wire::Stop>(2),
+              ElementsAre(testing::Field(&wire::Stop::reason, HasSubstr("/job:worker/task:1 (h3:1)"))));
+  EXPECT_FALSE(c_->finished());
+  say(0, wire::Stopped{});
+  say(2, wire::Stopped{});
+  EXPECT_TRUE(c_->finished());
+  EXPECT_EQ(told_.code, ExitCode::kPeerLost);
+}
+
+TEST_F(CoordinatorTest, ReportsAStepWhenAllServersAndAllMetricsAreThere) {
+  start();
+  say(0, wire::Committed{1});
+  say(1, wire::Committed{1});
+  EXPECT_TRUE(told_.steps.empty());
+  say(2, wire::MetricNode{StepKind::kTrain, 0, 0, 2, 1, 2, 1});
+  say(2, wire::MetricNode{StepKind::kTrain, 0, 0, 2, 1, 2, 1});
+  EXPECT_TRUE(told_.steps.empty());
+  say(3, wire::MetricNode{StepKind::kTrain, 0, 2, 4, 3, 2, 0});
+  ASSERT_EQ(told_.steps.size(), 1U);
+  EXPECT_EQ(told_.steps[0].step, 0);
+  EXPECT_EQ(told_.steps[0].metrics, (Metrics{4, 4, 1}));
+  EXPECT_EQ(told_.steps[0].rate, 0.5);
+  EXPECT_THAT(sent_.to<wire::Rates>(0), ElementsAre(wire::Rates{0, {0.5, 1.5}}, wire::Rates{2, {2.5}}));
+  metrics(1);
+  say(1, wire::Committed{2});
+  EXPECT_EQ(told_.steps.size(), 1U);
+}
+
+TEST_F(CoordinatorTest, ALostWorkersMicroBatchesGoToTheOthersAtOnce) {
+  start();
+  step(0);
+  c_->on_lost(2, "connection closed");
+  EXPECT_EQ(sent_.to<wire::Assign>(3).back(), (wire::Assign{2, StepKind::kTrain, 1, 4, 0, 4}));
+  join(2);
+  EXPECT_EQ(sent_.to<wire::Begin>(2).back(), (wire::Begin{4, 0, 3, 1, ""}));
+  EXPECT_EQ(sent_.to<wire::Assign>(2).size(), 1U);
+  say(2, wire::Ready{});
+  EXPECT_EQ(sent_.to<wire::Assign>(2).back(), (wire::Assign{3, StepKind::kTrain, 1, 4, 0, 2}));
+  EXPECT_EQ(sent_.to<wire::Assign>(3).back(), (wire::Assign{3, StepKind::kTrain, 1, 4, 2, 4}));
+}
+
+TEST_F(CoordinatorTest, WithoutWorkersItWaitsAndSaysSoThenEnds) {
+  start();
+  c_->on_lost(2, "killed");
+  c_->on_lost(3, "killed");
+  tick(6 * kSecond);
+  EXPECT_THAT(log_.text, HasSubstr("waiting for step 0: a worker, of /job:worker/task:0 (h2:1), /job:worker/task:1"));
+  tick(3600 * kSecond);
+  say(0, wire::Stopped{});
+  say(1, wire::Stopped{});
+  EXPECT_EQ(told_.code, ExitCode::kPeerLost);
+}
+
+TEST_F(CoordinatorTest, ALostServerEndsTheRun) {
+  start();
+  c_->on_lost(1, "connection closed");
+  EXPECT_THAT(sent_.to<wire::Stop>(3), ElementsAre(testing::Field(&wire::Stop::reason, HasSubstr("/job:ps/task:1"))));
+  EXPECT_TRUE(sent_.to<wire::Stop>(1).empty());
+  tick(11 * kSecond);
+  EXPECT_TRUE(c_->finished()) << "it does not wait for ever";
+  EXPECT_EQ(told_.code, ExitCode::kPeerLost);
+}
+
+TEST_F(CoordinatorTest, CutsAtEvaluationsAndCheckpointsAndTheEnd) {
+  options_.eval_micro_batches = 2;
+  options_.eval_every = 2;
+  options_.checkpoint_every = 3;
+  options_.checkpoint_folder = "out/checkpoints";
+  start();
+  EXPECT_EQ(sent_.to<wire::Assign>(2).back().until, 2);
+  step(0);
+  step(1);
+  EXPECT_EQ(sent_.to<wire::Assign>(2).back(), (wire::Assign{2, StepKind::kEval, 2, 3, 0, 1}));
+  EXPECT_EQ(sent_.to<wire::Rates>(0).back(), (wire::Rates{0, {0.5, 1.5}})) << "servers stand during the evaluation";
+  metrics(2, 6, StepKind::kEval);
+  EXPECT_THAT(told_.evals, ElementsAre(std::make_pair(int64_t{2}, Metrics{6, 4, 1})));
+  EXPECT_EQ(sent_.to<wire::Assign>(2).back(), (wire::Assign{3, StepKind::kTrain, 2, 3, 0, 2}));
+  step(2);
+  EXPECT_EQ(sent_.to<wire::Snapshot>(0).back(), (wire::Snapshot{3, "out/checkpoints"}));
+  EXPECT_EQ(sent_.to<wire::Assign>(2).back(), (wire::Assign{4, StepKind::kTrain, 3, 4, 0, 2})) << "does not wait";
+  step(3);
+  EXPECT_EQ(sent_.to<wire::Snapshot>(0).size(), 1U) << "one at a time";
+  say(0, wire::SnapshotDone{3, "shard-0", 10, {}, ""});
+  EXPECT_TRUE(told_.snapshots.empty());
+  say(1, wire::SnapshotDone{3, "shard-1", 10, {}, ""});
+  EXPECT_THAT(told_.snapshots, ElementsAre(3));
+  EXPECT_EQ(told_.last_files[1].file, "shard-1");
+  EXPECT_EQ(sent_.to<wire::Snapshot>(1).back().version, 4);
+  EXPECT_EQ(sent_.to<wire::Assign>(3).back(), (wire::Assign{5, StepKind::kEval, 4, 5, 1, 2}));
+  c_->on_lost(3, "killed");
+  EXPECT_EQ(sent_.to<wire::Assign>(2).back(), (wire::Assign{6, StepKind::kEval, 4, 5, 0, 2}));
+  metrics(4, 2, StepKind::kEval);
+  EXPECT_TRUE(sent_.to<wire::Stop>(0).empty()) << "not before the last snapshot is written";
+  c_->on_lost(2, "after the last commit it does not matter");
+  say(0, wire::SnapshotDone{4, "shard-0", 10, {}, ""});
+  say(1, wire::SnapshotDone{4, "shard-1", 10, {}, ""});
+  EXPECT_THAT(sent_.to<wire::Stop>(0), ElementsAre(wire::Stop{0, ""}));
+  join(2);
+  EXPECT_THAT(sent_.to<wire::Stop>(2), ElementsAre(wire::Stop{0, ""}));
+  say(0, wire::Stopped{});
+  say(1, wire::Stopped{});
+  EXPECT_FALSE(c_->finished());
+  say(2, wire::Stopped{});
+  EXPECT_TRUE(c_->finished());
+  EXPECT_EQ(told_.code, ExitCode::kDone);
+  EXPECT_EQ(told_.steps.size(), 4U);
+}
+
+TEST_F(CoordinatorTest, ACheckpointThatFailsIsReportedAndOnlyTheLastOneEndsTheRun) {
+  options_.checkpoint_every = 2;
+  options_.checkpoint_folder = "out";
+  start();
+  step(0);
+  step(1);
+  say(0, wire::SnapshotDone{2, "", 0, {}, "no space left"});
+  say(1, wire::SnapshotDone{2, "shard-1", 10, {}, ""});
+  EXPECT_THAT(told_.abandoned, ElementsAre(2));
+  EXPECT_THAT(log_.text, HasSubstr("/job:ps/task:0: no space left"));
+  step(2);
+  step(3);
+  told_.disk_error = "cannot rename";
+  say(0, wire::SnapshotDone{4, "shard-0", 10, {}, ""});
+  say(1, wire::SnapshotDone{4, "shard-1", 10, {}, ""});
+  everybody_leaves();
+  EXPECT_EQ(told_.code, ExitCode::kCheckpoint);
+  EXPECT_THAT(told_.reason, HasSubstr("cannot rename"));
+}
+
+TEST_F(CoordinatorTest, ClipsAsPyTorchDoes) {
+  options_.clip_norm = 1.0;
+  start();
+  ASSERT_EQ(table_.of_server(0).size(), 1U);
+  say(1, wire::NormPartial{0, {64.0}});
+  EXPECT_TRUE(sent_.to<wire::NormFactor>(0).empty());
+  say(0, wire::NormPartial{0, {36.0}});
+  const double norm = 10.0 / 4;
+  const wire::NormFactor factor{0, 1.0 / (norm + 1e-6)};
+  EXPECT_THAT(sent_.to<wire::NormFactor>(0), ElementsAre(factor));
+  EXPECT_THAT(sent_.to<wire::NormFactor>(1), ElementsAre(factor));
+  step(0);
+  EXPECT_EQ(told_.steps[0].norm, norm);
+  say(0, wire::NormPartial{1, {0.25}});
+  say(1, wire::NormPartial{1, {0.0}});
+  EXPECT_EQ(sent_.to<wire::NormFactor>(1).back(), (wire::NormFactor{1, 1.0}));
+  step(1);
+  say(0, wire::NormPartial{2, {std::numeric_limits<double>::infinity()}});
+  say(1, wire::NormPartial{2, {0.0}});
+  everybody_leaves();
+  EXPECT_EQ(told_.code, ExitCode::kNotFinite);
+  EXPECT_THAT(told_.reason, HasSubstr("step 2"));
+}
+
+TEST_F(CoordinatorTest, ALossThatIsNotFiniteEndsTheRunAfterTheStepsBefore) {
+  start();
+  metrics(0);
+  metrics(1, std::nan(""));
+  EXPECT_TRUE(sent_.to<wire::Stop>(0).empty());
+  say(0, wire::Committed{1});
+  say(1, wire::Committed{1});
+  everybody_leaves();
+  EXPECT_EQ(told_.steps.size(), 1U);
+  EXPECT_EQ(told_.code, ExitCode::kNotFinite);
+  EXPECT_EQ(told_.reason, "step 1: the loss is nan");
+}
+
+TEST_F(CoordinatorTest, AFailureOfATaskEndsTheRunWithItsCode) {
+  start();
+  say(3, wire::Failure{3, "train.idx: cut off"});
+  EXPECT_THAT(sent_.to<wire::Stop>(0), ElementsAre(wire::Stop{3, "/job:worker/task:1: train.idx: cut off"}));
+}
+
+TEST_F(CoordinatorTest, AnInterruptionEndsAtTheNextStepBoundaryWithASnapshot) {
+  options_.steps = 100;
+  options_.checkpoint_folder = "out";
+  start();
+  step(0);
+  c_->interrupt();
+  EXPECT_EQ(sent_.to<wire::Assign>(3).back(), (wire::Assign{2, StepKind::kTrain, 1, 3, 2, 4}));
+  step(1);
+  step(2);
+  EXPECT_EQ(sent_.to<wire::Snapshot>(0).back().version, 3);
+  say(0, wire::SnapshotDone{3, "shard-0", 10, {}, ""});
+  say(1, wire::SnapshotDone{3, "shard-1", 10, {}, ""});
+  everybody_leaves();
+  EXPECT_EQ(told_.code, ExitCode::kInterrupted);
+  EXPECT_THAT(told_.snapshots, ElementsAre(3));
+}
+
+TEST_F(CoordinatorTest, TheSecondInterruptionEndsAtOnce) {
+  start();
+  c_->interrupt();
+  c_->interrupt();
+  EXPECT_EQ(sent_.to<wire::Stop>(0).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, PeersThatBreakTheProtocolAreErrors) {
+  start();
+  EXPECT_FALSE(c_->on_message(9, wire::Ready{}));
+  EXPECT_FALSE(c_->on_message(2, wire::Committed{1}));
+  EXPECT_FALSE(c_->on_message(0, wire::Committed{3})) << "rates reach to version 2";
+  EXPECT_FALSE(c_->on_message(0, wire::MetricNode{StepKind::kTrain, 0, 0, 4, 1, 1, 1})) << "does not compute";
+  EXPECT_FALSE(c_->on_message(2, wire::MetricNode{StepKind::kTrain, 0, 1, 3, 1, 1, 1})) << "no node";
+  EXPECT_FALSE(c_->on_message(2, wire::MetricNode{StepKind::kEval, 0, 0, 1, 1, 1, 1})) << "no evaluations";
+  EXPECT_FALSE(c_->on_message(0, wire::NormPartial{0, {1, 2, 3}}));
+  EXPECT_FALSE(c_->on_message(0, wire::Pull{}));
+  EXPECT_FALSE(c_->on_message(0, wire::Join{true, true, 1, 1}));
+  EXPECT_FALSE(c_->on_message(2, wire::Ready{}));
+}
+
+}  // namespace
+}  // namespace dtrain::cluster
