@@ -13,6 +13,8 @@ namespace dtrain::ps {
 
 constexpr int64_t kChunkElements = 65'536;
 constexpr int64_t kBlockChunks = 4;
+// The nodes of blocks up to this size (64 KiB) are pushed without an offer.
+constexpr int64_t kPushedElements = 16'384;
 
 struct Block {
   ParameterIndex parameter = 0;
@@ -21,6 +23,7 @@ struct Block {
   uint32_t server = 0;  // index among the servers, not a rank
   ParameterKind kind = ParameterKind::kTrainable;
 
+  bool pushed() const { return elements <= kPushedElements; }
   uint32_t chunks() const { return static_cast<uint32_t>((elements + kChunkElements - 1) / kChunkElements); }
   int64_t chunk_elements(uint32_t chunk) const {
     const int64_t left = elements - chunk * kChunkElements;

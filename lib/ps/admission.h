@@ -1,0 +1,48 @@
+// Which offered nodes a shard server may take, so that partial sums never need more memory than the pool has and yet
+// some block can always be finished. Accounts in bytes; allocates nothing. Blocks whose nodes are pushed are
+// not counted. Not thread-safe.
+//
+// Part of the pool, enough for one block's partial sums, is a reserve for the first unfinished block. What is taken on
+// it is taken from left to right: the sums over a prefix [0, p) are at most ⌈log₂ K⌉, whatever was offered, and the
+// next node is always one that the run needs. The rest serves whoever comes. A node that needs no further sum is always
+// taken.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ps/block_table.h"
+#include "ps/tree.h"
+
+namespace dtrain::ps {
+
+class Admission {
+ public:
+  Admission(const BlockTable& table, uint32_t server, uint32_t micro_batches, size_t pool_bytes)
+      : reserve_(smallest_pool(table, server, micro_batches)), pool_(std::max(pool_bytes, reserve_)) {}
+
+  // Without this much nothing can be promised to end; a smaller pool is made as large.
+  static size_t smallest_pool(const BlockTable& table, uint32_t server, uint32_t micro_batches) {
+    int64_t elements = 0;
+    for (uint32_t id : table.of_server(server)) elements = std::max(elements, table.block(id).elements);
+    return elements <= kPushedElements ? 0 : static_cast<size_t>(elements) * sizeof(float) * fold_depth(micro_batches);
+  }
+
+  // `next`: the node is of the first unfinished block, and begins where that chunk's prefix ends or before.
+  bool admits(size_t more_bytes, bool next) const {
+    return more_bytes == 0 || next || used_ + more_bytes + reserve_ <= pool_;
+  }
+  void set_used(size_t before, size_t after) {
+    used_ = used_ - before + after;
+    peak_ = std::max(peak_, used_);
+  }
+  size_t used() const { return used_; }
+  size_t peak() const { return peak_; }
+  size_t pool() const { return pool_; }
+
+ private:
+  size_t reserve_, pool_;
+  size_t used_ = 0, peak_ = 0;
+};
+
+}  // namespace dtrain::ps

@@ -1,0 +1,59 @@
+// What a shard server keeps of one of its blocks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "proto-free-wire/message.h"
+#include "ps/block_table.h"
+#include "ps/chunk_sum.h"
+#include "tensor/buffer.h"
+
+namespace dtrain::ps {
+
+struct BlockOffer {
+  wire::Rank from = 0;
+  int64_t step = 0;
+  Node node;
+  uint32_t asked = 0;  // bit i: chunk i was asked for and has not come
+};
+
+struct ParkedPull {
+  wire::Rank from = 0;
+  int64_t version = 0;
+};
+
+struct BlockChunk {
+  ChunkSum sum;
+  size_t reserved = 0;  // bytes of the pool that its partial sums may come to need
+  bool applied = false;
+};
+
+struct BlockState {
+  uint32_t id = 0;
+  Block block;
+  uint32_t squares_at = 0;  // of its first chunk among this server's trainable chunks
+
+  int64_t version = -1;
+  // The newest version, the one before while it is kept, and the one in the making, which takes that one's place. A
+  // buffer that is still being sent is not written: a fresh one is made. In place all three are empty.
+  std::shared_ptr<Buffer> newest, older, next;
+  float* in_place = nullptr;
+  std::vector<Buffer> slots;
+  bool loaded = false;
+
+  std::vector<BlockChunk> chunks;
+  Buffer root;                      // the whole block's root, where it has to wait; allocated when first needed
+  uint32_t roots = 0, applied = 0;  // chunks
+  std::vector<BlockOffer> offers;   // unanswered, in the order of their coming
+  std::vector<ParkedPull> parked;   // at most one a peer
+
+  bool trainable() const { return block.kind == ParameterKind::kTrainable; }
+  size_t elements() const { return static_cast<size_t>(block.elements); }
+  size_t chunk_first(uint32_t chunk) const { return static_cast<size_t>(chunk) * kChunkElements; }
+  size_t chunk_elements(uint32_t chunk) const { return static_cast<size_t>(block.chunk_elements(chunk)); }
+  const float* values() const { return in_place ? in_place : newest->as<const float>().data(); }
+};
+
+}  // namespace dtrain::ps

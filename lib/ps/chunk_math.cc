@@ -1,0 +1,75 @@
+#include "ps/chunk_math.h"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+#include "base/vectorize.h"
+
+namespace dtrain::ps {
+namespace {
+
+constexpr size_t kLanes = 16;
+
+DTRAIN_CLONES void add_loop(float* out, const float* a, const float* b, size_t n) {
+  DTRAIN_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+}
+
+DTRAIN_CLONES void divide_loop(float* out, const float* values, float by, size_t n) {
+  DTRAIN_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) out[i] = values[i] / by;
+}
+
+// 1 where an exponent is all ones: infinity or NaN.
+DTRAIN_CLONES uint32_t not_finite_loop(const float* values, size_t n) {
+  uint32_t found = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(values[i]);
+    found |= static_cast<uint32_t>((bits & 0x7f800000u) == 0x7f800000u);
+  }
+  return found;
+}
+
+DTRAIN_CLONES void squares_loop(const float* values, size_t n, double* lanes) {
+  double sum[kLanes] = {};
+  for (size_t i = 0; i + kLanes <= n; i += kLanes) {
+    for (size_t l = 0; l < kLanes; ++l) {
+      const double x = values[i + l];
+      sum[l] += x * x;
+    }
+  }
+  for (size_t l = 0; l < kLanes; ++l) lanes[l] = sum[l];
+}
+
+}  // namespace
+
+void add(std::span<float> into, std::span<const float> other) { add(into, into, other); }
+
+void add(std::span<float> out, std::span<const float> a, std::span<const float> b) {
+  DTRAIN_CHECK(out.size() == a.size() && out.size() == b.size());
+  add_loop(out.data(), a.data(), b.data(), out.size());
+}
+
+void divide(std::span<float> out, std::span<const float> values, float by) {
+  DTRAIN_CHECK(out.size() == values.size());
+  divide_loop(out.data(), values.data(), by, out.size());
+}
+
+bool all_finite(std::span<const float> values) { return not_finite_loop(values.data(), values.size()) == 0; }
+
+double sum_of_squares(std::span<const float> values) {
+  double lanes[kLanes];
+  squares_loop(values.data(), values.size(), lanes);
+  const size_t whole = values.size() / kLanes * kLanes;
+  for (size_t i = whole; i < values.size(); ++i) {
+    const double x = values[i];
+    lanes[i - whole] += x * x;
+  }
+  for (size_t width = kLanes / 2; width > 0; width /= 2)
+    for (size_t l = 0; l < width; ++l) lanes[l] += lanes[l + width];
+  return lanes[0];
+}
+
+}  // namespace dtrain::ps

@@ -1,0 +1,16 @@
+// The arithmetic of a shard server on one chunk, each one pass over memory. Pure functions; the same bits on every
+// instruction set. Spans of one call are of one size; they are equal or do not overlap.
+#pragma once
+
+#include <span>
+
+namespace dtrain::ps {
+
+void add(std::span<float> into, std::span<const float> other);                       // into += other
+void add(std::span<float> out, std::span<const float> a, std::span<const float> b);  // out = a + b
+void divide(std::span<float> out, std::span<const float> values, float by);          // out = values / by
+bool all_finite(std::span<const float> values);
+// In fp64: element i joins lane i mod 16, and the lanes are added pairwise.
+double sum_of_squares(std::span<const float> values);
+
+}  // namespace dtrain::ps

@@ -1,0 +1,284 @@
+#include "ps/shard_server.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "base/check.h"
+
+namespace dtrain::ps {
+namespace {
+
+constexpr uint32_t kNotHere = UINT32_MAX;
+
+template <typename T, typename... Any>
+constexpr bool is_one_of = (std::is_same_v<T, Any> || ...);
+
+tl::unexpected<Error> broken(wire::Rank from, const std::string& what) {
+  return fail(ExitCode::kPeerLost, fmt::format("task {} breaks the protocol: {}", from, what));
+}
+
+}  // namespace
+
+ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOptions options,
+                         const optim::Optimizer& optimizer, wire::Outbox& outbox, SnapshotSink& snapshots)
+    : table_(table),
+      server_(server),
+      options_(std::move(options)),
+      optimizer_(optimizer),
+      outbox_(outbox),
+      snapshots_(snapshots),
+      place_(table.blocks().size(), kNotHere),
+      admission_(table, server, options_.micro_batches, options_.pool_bytes) {
+  DTRAIN_CHECK(server < table.servers() && options_.micro_batches > 0);
+  DTRAIN_CHECK(options_.in_place.empty() || options_.in_place.size() == table.parameters().size());
+  uint32_t squares = 0;
+  for (uint32_t id : table.of_server(server)) {
+    place_[id] = static_cast<uint32_t>(blocks_.size());
+    BlockState& b = blocks_.emplace_back();
+    b.id = id;
+    b.block = table.block(id);
+    b.chunks.resize(b.block.chunks());
+    if (!options_.in_place.empty())
+      b.in_place = options_.in_place[static_cast<size_t>(b.block.parameter)] + b.block.first;
+    if (!b.trainable()) continue;
+    b.squares_at = squares;
+    squares += b.block.chunks();
+    for (size_t s = 0; s < optimizer.slots(); ++s) b.slots.emplace_back(b.elements() * sizeof(float));
+  }
+  if (options_.norms) squares_.resize(squares);
+}
+
+void ShardServer::load(uint32_t block, std::span<const float> values, std::span<const std::span<const float>> slots) {
+  DTRAIN_CHECK(block < place_.size() && place_[block] != kNotHere, "block {} is not of server {}", block, server_);
+  BlockState& b = state(block);
+  const size_t bytes = b.elements() * sizeof(float);
+  DTRAIN_CHECK(values.size() == b.elements() && (slots.empty() || slots.size() == b.slots.size()));
+  if (b.in_place) {
+    if (values.data() != b.in_place) std::memcpy(b.in_place, values.data(), bytes);
+  } else {
+    b.newest = std::make_shared<Buffer>(bytes);
+    std::memcpy(b.newest->data(), values.data(), bytes);
+  }
+  for (size_t s = 0; s < b.slots.size(); ++s) {
+    if (slots.empty()) {
+      b.slots[s].zero();
+      continue;
+    }
+    DTRAIN_CHECK(slots[s].size() == b.elements());
+    std::memcpy(b.slots[s].data(), slots[s].data(), bytes);
+  }
+  b.loaded = true;
+}
+
+void ShardServer::start(int64_t version) {
+  for (BlockState& b : blocks_) {
+    DTRAIN_CHECK(b.loaded, "block {} has no values", b.id);
+    b.version = version;
+    b.older.reset();
+    b.next.reset();
+    b.offers.clear();
+    b.parked.clear();
+    clear_sums(b);
+  }
+  waiting_.clear();
+  rates_.clear();
+  failed_ = false;
+  started_ = true;
+  step_ = version;
+  begin_step();
+}
+
+Status ShardServer::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
+  return std::visit(
+      [&](const auto& m) -> Status {
+        using M = std::decay_t<decltype(m)>;
+        if constexpr (std::is_same_v<M, wire::NodeChunk>) {
+          return on(from, m, payload);
+        } else if constexpr (is_one_of<M, wire::Offer, wire::Pull, wire::Rates, wire::NormFactor, wire::Snapshot>) {
+          if (!payload.empty()) return broken(from, "a payload where none belongs");
+          return on(from, m);
+        } else {
+          return broken(from, fmt::format("a shard server takes no message of type {}", static_cast<int>(M::kType)));
+        }
+      },
+      message);
+}
+
+Status ShardServer::check_block(wire::Rank from, uint32_t block) const {
+  if (block >= place_.size()) return broken(from, fmt::format("there is no block {}", block));
+  if (place_[block] == kNotHere)
+    return broken(from, fmt::format("block {} is of server {}, not {}", block, table_.block(block).server, server_));
+  return {};
+}
+
+Status ShardServer::check_node(wire::Rank from, int64_t step, uint32_t block, const Node& node) const {
+  DTRAIN_TRY(check_block(from, block));
+  if (step < 0) return broken(from, fmt::format("there is no step {}", step));
+  if (!is_node(node, options_.micro_batches))
+    return broken(from, fmt::format("[{}, {}) is no node of the tree over {} micro-batches", node.first, node.last,
+                                    options_.micro_batches));
+  return {};
+}
+
+Status ShardServer::check_coordinator(wire::Rank from, const char* what) const {
+  if (from == options_.coordinator) return {};
+  return broken(from, fmt::format("only the coordinator, task {}, sends {}", options_.coordinator, what));
+}
+
+Status ShardServer::on(wire::Rank from, const wire::Offer& m) {
+  const Node node{m.first, m.last};
+  DTRAIN_TRY(check_node(from, m.step, m.block, node));
+  if (!started_ || m.step > step_) {
+    ++counters_.ignored;
+    return {};
+  }
+  BlockState& b = state(m.block);
+  if (find_offer(b, from, m.step, node)) return {};
+  BlockOffer& offer = b.offers.emplace_back(BlockOffer{from, m.step, node});
+  if (known(b, m.step, node)) {
+    ++counters_.duplicates;
+    settle(b);
+  } else if (!take(b, offer, false)) {
+    waiting_.insert(place_[b.id]);
+  }
+  return {};
+}
+
+Status ShardServer::on(wire::Rank from, const wire::NodeChunk& m, ByteSpan payload) {
+  const Node node{m.first, m.last};
+  DTRAIN_TRY(check_node(from, m.step, m.block, node));
+  BlockState& b = state(m.block);
+  if (m.chunk >= b.block.chunks()) return broken(from, fmt::format("block {} has no chunk {}", m.block, m.chunk));
+  const size_t bytes = b.chunk_elements(m.chunk) * sizeof(float);
+  if (payload.size() != bytes)
+    return broken(from,
+                  fmt::format("chunk {} of block {} has {} bytes, not {}", m.chunk, m.block, bytes, payload.size()));
+
+  BlockOffer* offer = find_offer(b, from, m.step, node);
+  const uint32_t bit = 1u << m.chunk;
+  const bool asked = offer && (offer->asked & bit);
+  if (!started_ || m.step > step_ || !(asked || b.block.pushed())) {
+    ++counters_.ignored;
+    return {};
+  }
+  if (asked) offer->asked &= ~bit;
+
+  const size_t used = admission_.used();
+  const size_t first = first_unfinished();
+  if (m.step < b.version || b.chunks[m.chunk].sum.covers(node)) {
+    ++counters_.duplicates;
+  } else {
+    counters_.bytes_taken += bytes;
+    add(b, m.chunk, node, payload);
+  }
+  account(b, m.chunk);
+  if (!asked) absorbed(from, m.step, b, node);
+  settle(b);
+  if (!waiting_.empty()) take_waiting(admission_.used() < used || first_unfinished() != first ? nullptr : &b);
+  return {};
+}
+
+Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
+  DTRAIN_TRY(check_block(from, m.block));
+  if (m.version < 0) return broken(from, fmt::format("there is no version {}", m.version));
+  if (!started_) {
+    ++counters_.ignored;
+    return {};
+  }
+  BlockState& b = state(m.block);
+  if (m.version > b.version) {
+    const auto mine =
+        std::find_if(b.parked.begin(), b.parked.end(), [&](const ParkedPull& p) { return p.from == from; });
+    if (mine != b.parked.end()) {
+      mine->version = m.version;
+    } else {
+      b.parked.push_back({from, m.version});
+    }
+    return {};
+  }
+  const bool torn = b.in_place && b.applied > 0;
+  if ((m.version == b.version && !torn) || (m.version + 1 == b.version && b.older)) {
+    send_block(from, b, m.version);
+  } else {
+    outbox_.send(from, wire::Gone{m.block, m.version, b.version});
+  }
+  return {};
+}
+
+Status ShardServer::on(wire::Rank from, const wire::Rates& m) {
+  DTRAIN_TRY(check_coordinator(from, "Rates"));
+  if (m.from < 0) return broken(from, fmt::format("there is no step {}", m.from));
+  for (double rate : m.rates)
+    if (!std::isfinite(rate)) return broken(from, "a learning rate is not finite");
+  if (!started_) {
+    ++counters_.ignored;
+    return {};
+  }
+  for (size_t i = 0; i < m.rates.size(); ++i) {
+    const int64_t step = m.from + static_cast<int64_t>(i);
+    if (step >= step_) rates_[step] = m.rates[i];
+  }
+  apply_ready();
+  finish_steps();
+  return {};
+}
+
+Status ShardServer::on(wire::Rank from, const wire::NormFactor& m) {
+  DTRAIN_TRY(check_coordinator(from, "NormFactor"));
+  if (!options_.norms) return broken(from, "a NormFactor in a run without norms");
+  if (!std::isfinite(m.factor) || m.factor < 0) return broken(from, fmt::format("a factor of {}", m.factor));
+  if (!started_ || m.step != step_) {
+    ++counters_.ignored;
+    return {};
+  }
+  factor_ = m.factor;
+  factor_known_ = true;
+  apply_ready();
+  return {};
+}
+
+Status ShardServer::on(wire::Rank from, const wire::Snapshot& m) {
+  DTRAIN_TRY(check_coordinator(from, "Snapshot"));
+  const bool moved = std::any_of(blocks_.begin(), blocks_.end(),
+                                 [&](const BlockState& b) { return b.version != m.version || b.applied > 0; });
+  if (!started_ || moved || step_ != m.version) {
+    wire::SnapshotDone answer;
+    answer.version = m.version;
+    answer.error = fmt::format("server {} does not stand at version {} (but at {})", server_, m.version, step_);
+    outbox_.send(from, std::move(answer));
+    return {};
+  }
+  ShardState copy;
+  copy.version = step_;
+  for (const BlockState& b : blocks_) {
+    ShardState::BlockCopy& c = copy.blocks.emplace_back();
+    c.block = b.id;
+    const size_t bytes = b.elements() * sizeof(float);
+    if (b.in_place) {
+      auto values = std::make_shared<Buffer>(bytes);
+      std::memcpy(values->data(), b.in_place, bytes);
+      c.values = std::move(values);
+    } else {
+      c.values = b.newest;
+    }
+    for (const Buffer& slot : b.slots) std::memcpy(c.slots.emplace_back(bytes).data(), slot.data(), bytes);
+  }
+  snapshots_.snapshot(m, std::move(copy));
+  return {};
+}
+
+void ShardServer::report() {
+  if (!started_) return;
+  outbox_.send(options_.coordinator, wire::Committed{step_});
+  send_norms();
+}
+
+std::span<const float> ShardServer::values(uint32_t block) const {
+  DTRAIN_CHECK(block < place_.size() && place_[block] != kNotHere, "block {} is not of server {}", block, server_);
+  const BlockState& b = state(block);
+  return {b.values(), b.elements()};
+}
+
+}  // namespace dtrain::ps

@@ -1,0 +1,157 @@
+// Holds the blocks of one shard server and turns their version t into t + 1: a state machine without I/O. Messages go
+// in through on_message, out through the Outbox, which must not call back. Not thread-safe. Borrows what it is
+// constructed with.
+//
+// Nodes are facts: whoever brings them first is taken, others are acknowledged and dropped. A step's root of a block is
+// divided by K and applied chunk by chunk as soon as it is there (with norms: as soon as the step's factor is), and the
+// block has its next version when all its chunks have. Every offered node is answered with Absorbed exactly once, when
+// all of it is known and nothing that was asked of that offer is still under way; so is every node that was pushed
+// without an offer (small blocks).
+//
+// In place, values lie in memory that the worker of the same process reads, and only one version exists: there an offer
+// also says that its worker no longer reads the block at that version.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "optim/optimizer.h"
+#include "proto-free-wire/message.h"
+#include "ps/admission.h"
+#include "ps/block_state.h"
+#include "ps/block_table.h"
+
+namespace dtrain::ps {
+
+// A server's state at one version, its own to keep: values are never written again, slots are copies.
+struct ShardState {
+  struct BlockCopy {
+    uint32_t block = 0;
+    std::shared_ptr<const Buffer> values;
+    std::vector<Buffer> slots;  // none for statistics
+  };
+  int64_t version = 0;
+  std::vector<BlockCopy> blocks;  // ascending
+};
+
+// Gets the state that the coordinator wants written. Called within on_message; writes later, and answers SnapshotDone.
+class SnapshotSink {
+ public:
+  virtual ~SnapshotSink() = default;
+  virtual void snapshot(const wire::Snapshot& order, ShardState state) = 0;
+};
+
+struct ShardServerOptions {
+  uint32_t micro_batches = 1;  // K
+  bool norms = false;          // roots wait for the coordinator's factor
+  size_t pool_bytes = 0;       // for partial sums of blocks that are offered; at least Admission::smallest_pool
+  wire::Rank coordinator = 0;
+  std::vector<float*> in_place;  // empty, or where each parameter's values lie
+};
+
+struct ShardCounters {
+  uint64_t duplicates = 0;   // chunks and offers of what was known
+  uint64_t ignored = 0;      // of a step that this server has not reached, or chunks that nobody asked for
+  uint64_t bytes_taken = 0;  // payloads that entered a sum
+  uint64_t commits = 0;      // of blocks
+};
+
+class ShardServer {
+ public:
+  ShardServer(const BlockTable& table, uint32_t server, ShardServerOptions options, const optim::Optimizer& optimizer,
+              wire::Outbox& outbox, SnapshotSink& snapshots);
+
+  // Sets a block's newest values and slots (no slots: zero). For every block of this server before the first start(),
+  // again before a later one where a rollback needs it.
+  void load(uint32_t block, std::span<const float> values, std::span<const std::span<const float>> slots = {});
+  // All blocks stand at `version`. What belonged to a step under way (offers, sums, parked pulls, rates) is forgotten;
+  // the coordinator sends its Rates afterwards.
+  void start(int64_t version);
+
+  // Offer, NodeChunk, Pull from anyone; Rates, NormFactor, Snapshot from the coordinator. An error means that the
+  // sender breaks the protocol and should be cut off; the state is as before. Before start() messages about blocks are
+  // ignored.
+  Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload = {});
+  // Forgets what the peer asked and offered, not what it gave.
+  void peer_lost(wire::Rank peer);
+  // Says again what the coordinator was told of the step under way: for one that came back.
+  void report();
+
+  // Every block is at this version or the next.
+  int64_t version() const { return step_; }
+  std::span<const float> values(uint32_t block) const;  // the newest
+  const ShardCounters& counters() const { return counters_; }
+  const Admission& admission() const { return admission_; }
+
+ private:
+  Status on(wire::Rank from, const wire::Offer& m);
+  Status on(wire::Rank from, const wire::NodeChunk& m, ByteSpan payload);
+  Status on(wire::Rank from, const wire::Pull& m);
+  Status on(wire::Rank from, const wire::Rates& m);
+  Status on(wire::Rank from, const wire::NormFactor& m);
+  Status on(wire::Rank from, const wire::Snapshot& m);
+  Status check_block(wire::Rank from, uint32_t block) const;
+  Status check_node(wire::Rank from, int64_t step, uint32_t block, const Node& node) const;
+  Status check_coordinator(wire::Rank from, const char* what) const;
+
+  // Offers (shard_server_offers.cc).
+  void absorbed(wire::Rank to, int64_t step, const BlockState& b, const Node& node);
+  void settle(BlockState& b);
+  bool take(BlockState& b, BlockOffer& offer, bool only_free);
+  void take_waiting(const BlockState* only);  // null: all
+  void account(BlockState& b, uint32_t chunk);
+  size_t reserve_bytes(const BlockState& b, uint32_t chunk, const Node* extra) const;
+  size_t first_unfinished();
+  static BlockOffer* find_offer(BlockState& b, wire::Rank from, int64_t step, const Node& node);
+  bool known(const BlockState& b, int64_t step, const Node& node) const;
+
+  // Sums and versions (shard_server_step.cc).
+  void add(BlockState& b, uint32_t chunk, const Node& node, ByteSpan payload);
+  bool may_apply(const BlockState& b) const;
+  void apply(BlockState& b, uint32_t chunk, const float* root);
+  void apply_ready();
+  void commit(BlockState& b);
+  void finish_steps();
+  void begin_step();
+  void clear_sums(BlockState& b);
+  void not_finite(const BlockState& b, uint32_t chunk, const float* root);
+  void send_norms();
+  float* next_values(BlockState& b);
+  void send_block(wire::Rank to, const BlockState& b, int64_t version);
+  BlockState& state(uint32_t block) { return blocks_[place_[block]]; }
+  const BlockState& state(uint32_t block) const { return blocks_[place_[block]]; }
+
+  const BlockTable& table_;
+  const uint32_t server_;
+  const ShardServerOptions options_;
+  const optim::Optimizer& optimizer_;
+  wire::Outbox& outbox_;
+  SnapshotSink& snapshots_;
+
+  std::vector<BlockState> blocks_;  // of this server, ascending
+  std::vector<uint32_t> place_;     // of a block id in blocks_, for this server's
+  SumPool pool_;
+  Admission admission_;
+  std::set<uint32_t> waiting_;  // places of blocks with offers that lack room
+  size_t first_unfinished_ = 0;
+
+  bool started_ = false;
+  bool failed_ = false;   // a root was not finite: nothing commits any more
+  int64_t step_ = -1;     // under way
+  size_t committed_ = 0;  // blocks at step_ + 1
+  std::map<int64_t, double> rates_;
+  double factor_ = 1.0;  // of step_, with norms
+  bool factor_known_ = false;
+  std::vector<double> squares_;  // of this server's trainable chunks
+  size_t squares_known_ = 0;
+
+  ShardCounters counters_;
+};
+
+}  // namespace dtrain::ps

@@ -1,0 +1,168 @@
+// Sums, roots and commits.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "ps/chunk_math.h"
+#include "ps/shard_server.h"
+
+namespace dtrain::ps {
+
+void ShardServer::add(BlockState& b, uint32_t c, const Node& node, ByteSpan payload) {
+  BlockChunk& chunk = b.chunks[c];
+  const size_t n = b.chunk_elements(c);
+  Buffer aligned;
+  if (reinterpret_cast<uintptr_t>(payload.data()) % alignof(float) != 0) {
+    aligned = Buffer(payload.size());
+    std::memcpy(aligned.data(), payload.data(), payload.size());
+    payload = {aligned.data(), aligned.size()};
+  }
+  const std::span<const float> values(reinterpret_cast<const float*>(payload.data()), n);
+
+  const bool now = may_apply(b);  // else the root has to wait, in memory of its own
+  if (!now && b.root.size() == 0) b.root = Buffer(b.elements() * sizeof(float));
+  float* const memory = now ? nullptr : b.root.as<float>().data() + b.chunk_first(c);
+  const float* root = chunk.sum.add(node, values, options_.micro_batches, pool_, memory);
+  if (!root) return;
+
+  ++b.roots;
+  bool finite = false;
+  if (options_.norms && b.trainable()) {
+    const double squares = sum_of_squares({root, n});
+    finite = std::isfinite(squares);  // a square of a float fits well into a double
+    squares_[b.squares_at + c] = squares;
+    ++squares_known_;
+  } else {
+    finite = all_finite({root, n});
+  }
+  if (!finite) {
+    not_finite(b, c, root);
+  } else if (now) {
+    apply(b, c, root);
+  }
+  chunk.sum.free(pool_);
+  if (options_.norms && b.trainable()) send_norms();
+  if (b.applied == b.block.chunks()) commit(b);
+}
+
+bool ShardServer::may_apply(const BlockState& b) const {
+  return !failed_ && rates_.contains(step_) && (!options_.norms || !b.trainable() || factor_known_);
+}
+
+float* ShardServer::next_values(BlockState& b) {
+  if (b.in_place) return b.in_place;
+  if (!b.next) {
+    // A root of this step proves that every worker had every block at this version: the older one has served its time.
+    if (b.older && b.older.use_count() == 1) {
+      std::atomic_thread_fence(std::memory_order_acquire);  // what the last reader did lies before
+      b.next = std::move(b.older);
+    } else {
+      b.next = std::make_shared<Buffer>(b.elements() * sizeof(float));
+    }
+    b.older.reset();
+  }
+  return b.next->as<float>().data();
+}
+
+void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
+  const size_t first = b.chunk_first(c), n = b.chunk_elements(c);
+  float* const to = next_values(b) + first;
+  if (b.trainable()) {
+    std::vector<float*> slots;
+    for (Buffer& slot : b.slots) slots.push_back(slot.as<float>().data() + first);
+    const double factor = options_.norms ? factor_ : 1.0;
+    const optim::UpdateContext context{rates_.at(step_), step_, static_cast<float>(factor / options_.micro_batches)};
+    optimizer_.update(context, n, root, b.values() + first, to, slots.data());
+  } else {
+    divide({to, n}, {root, n}, static_cast<float>(options_.micro_batches));
+  }
+  b.chunks[c].applied = true;
+  ++b.applied;
+}
+
+// Applies the roots that had to wait for the rate or the factor.
+void ShardServer::apply_ready() {
+  for (BlockState& b : blocks_) {
+    if (b.version != step_ || b.roots == 0 || !may_apply(b)) continue;
+    for (uint32_t c = 0; c < b.block.chunks(); ++c)
+      if (b.chunks[c].sum.complete() && !b.chunks[c].applied) apply(b, c, b.root.as<float>().data() + b.chunk_first(c));
+    if (b.applied == b.block.chunks()) commit(b);
+  }
+}
+
+void ShardServer::commit(BlockState& b) {
+  ++b.version;
+  if (!b.in_place) {
+    b.older = std::move(b.newest);
+    b.newest = std::move(b.next);
+  }
+  clear_sums(b);
+  ++counters_.commits;
+  ++committed_;
+  std::erase_if(b.parked, [&](const ParkedPull& p) {
+    if (p.version > b.version) return false;
+    send_block(p.from, b, b.version);
+    return true;
+  });
+  finish_steps();
+}
+
+void ShardServer::clear_sums(BlockState& b) {
+  for (BlockChunk& chunk : b.chunks) {
+    chunk.sum.reset(pool_);
+    chunk.applied = false;
+    admission_.set_used(chunk.reserved, 0);
+    chunk.reserved = 0;
+  }
+  b.roots = b.applied = 0;
+  if (!options_.norms) b.root = Buffer();
+}
+
+// A server without blocks commits as soon as it knows the rate.
+void ShardServer::finish_steps() {
+  while (committed_ == blocks_.size() && rates_.contains(step_)) {
+    ++step_;
+    begin_step();
+    outbox_.send(options_.coordinator, wire::Committed{step_});
+  }
+}
+
+void ShardServer::begin_step() {
+  rates_.erase(rates_.begin(), rates_.lower_bound(step_));
+  committed_ = 0;
+  factor_known_ = false;
+  squares_known_ = 0;
+  first_unfinished_ = 0;
+}
+
+void ShardServer::send_norms() {
+  if (failed_ || squares_.empty() || squares_known_ < squares_.size()) return;
+  outbox_.send(options_.coordinator, wire::NormPartial{step_, squares_});
+}
+
+void ShardServer::not_finite(const BlockState& b, uint32_t c, const float* root) {
+  if (failed_) return;
+  failed_ = true;
+  size_t i = 0;
+  while (std::isfinite(root[i])) ++i;
+  const std::string& name = table_.parameters()[static_cast<size_t>(b.block.parameter)].name;
+  outbox_.send(options_.coordinator,
+               wire::Failure{static_cast<uint8_t>(ExitCode::kNotFinite),
+                             fmt::format("step {}: {} of '{}' is not finite ({} at element {}); a lower lr, warm-up or "
+                                         "clip_norm in [optimizer] and [schedule] may help",
+                                         step_, b.trainable() ? "the gradient" : "the new value", name, root[i],
+                                         b.block.first + static_cast<int64_t>(b.chunk_first(c) + i))});
+}
+
+void ShardServer::send_block(wire::Rank to, const BlockState& b, int64_t version) {
+  const std::shared_ptr<Buffer>& owner = version == b.version ? b.newest : b.older;
+  const float* values = b.in_place ? b.in_place : owner->as<const float>().data();
+  for (uint32_t c = 0; c < b.block.chunks(); ++c)
+    outbox_.send(to, wire::ParameterChunk{b.id, version, c},
+                 {std::as_bytes(std::span(values + b.chunk_first(c), b.chunk_elements(c))), owner});
+}
+
+}  // namespace dtrain::ps
