@@ -6,6 +6,8 @@
 // Both may run in place (x→y, dy→dx). Attributes: Activation. Definitions are PyTorch's:
 //   relu max(x,0) · sigmoid 1/(1+e⁻ˣ) · tanh · gelu x·Φ(x) with erf · gelu_tanh its tanh approximation ·
 //   silu x·sigmoid(x) · softplus log(1+eˣ) · elu x>0 ? x : α(eˣ−1) · leaky_relu x>0 ? x : slope·x
+// The forms that use y take α ≥ 0 and slope ≥ 0. relu and sigmoid, fused ones too, may give 0 where x is NaN (oneDNN's
+// do): who watches for numbers that are not finite looks at the gradients, before they are applied.
 #pragma once
 
 #include <optional>

@@ -9,7 +9,8 @@
 //   batch_norm.backward   in x, dy, mean, var, workspace (, gamma, beta)    out dx (, dgamma, dbeta)
 //   batch_norm.inference  in x, running_mean, running_var (, gamma, beta)   out y
 //
-// A fused activation is relu or none. Its backward is part of batch_norm.backward.
+// A fused activation is relu or none. Its backward is part of batch_norm.backward. With one value per channel (n = 1)
+// there is no variance: the layer refuses such shapes before they come here.
 #pragma once
 
 #include "ops/activation.h"

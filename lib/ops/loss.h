@@ -9,6 +9,7 @@
 // the label. dz is the gradient of the mean of the samples' losses over the *micro-batch* (all N samples: training has
 // no padding). softmax: loss = −Σ_c q_c·log p_c, q = (1 − smoothing)·onehot + smoothing/classes, as PyTorch's
 // cross_entropy. Sums over samples are made in sample order in fp64.
+// A label outside [0, classes) makes its position's loss and dz NaN. A position whose loss is NaN is not correct.
 #pragma once
 
 namespace dtrain::ops {

@@ -10,6 +10,7 @@
 // o = ⌊(H + 2·pad − kernel) / stride⌋ + 1, with ⌈⌉ where ceil is set, less one where the last window would start beyond
 // H + pad. Max: padding counts as −∞; of equal maxima the first in row-major order takes the gradient. Average: the
 // divisor counts padding where count_include_pad is set (never what ceil adds beyond H + 2·pad… as PyTorch).
+// Padding is at most half the kernel. Whether a maximum over NaN is NaN is the backend's choice.
 #pragma once
 
 #include <array>
