@@ -73,20 +73,20 @@ TEST_P(Training, Mlp) {
 }
 
 TEST_P(Training, ConvolutionalNetwork) {
-  const auto losses = train("[3, 12, 12]", R"({ type = "conv2d", filters = 16, kernel = 3, pad = 1 }, { type = "relu" },
+  const auto losses = train("[3, 12, 12]", R"({ type = "conv2d", filters = 8, kernel = 3, pad = 1 }, { type = "relu" },
                               { type = "max_pool2d", kernel = 2 },
-                              { type = "conv2d", filters = 16, kernel = 3, pad = 1, activation = "relu" },
+                              { type = "conv2d", filters = 8, kernel = 3, pad = 1, activation = "relu" },
                               { type = "flatten" }, { type = "linear", units = 5 }, { type = "softmax_cross_entropy" },)",
-                            60, 0.1f);
+                            30, 0.2f);
   EXPECT_LT(losses.back(), 0.1 * losses.front());
   EXPECT_EQ(correct_, 8);
 }
 
 TEST_P(Training, ResidualNetwork) {
   const auto losses =
-      train("[3, 8, 8]", R"({ name = "a", type = "conv2d", filters = 16, kernel = 3, pad = 1, bias = false },
+      train("[3, 8, 8]", R"({ name = "a", type = "conv2d", filters = 8, kernel = 3, pad = 1, bias = false },
                             { name = "ab", type = "batch_norm", activation = "relu" },
-                            { type = "conv2d", filters = 16, kernel = 3, pad = 1, bias = false },
+                            { type = "conv2d", filters = 8, kernel = 3, pad = 1, bias = false },
                             { name = "bb", type = "batch_norm" },
                             { type = "add", inputs = ["bb", "ab"], activation = "relu" },
                             { type = "global_avg_pool" }, { type = "linear", units = 5 }, { type = "softmax_cross_entropy" },)",

@@ -1,0 +1,175 @@
+#include "graph/executable.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/graph/allocation_count.h"
+#include "tests/graph/network_text.h"
+#include "tests/graph/training_data.h"
+
+namespace dtrain::graph {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr char kConvolutional[] = R"({ name = "c", type = "conv2d", filters = 16, kernel = 3, pad = 1 },
+  { name = "b", type = "batch_norm", activation = "relu" }, { type = "max_pool2d", kernel = 2 }, { type = "flatten" },
+  { type = "dropout" }, { name = "f", type = "linear", units = 4 }, { type = "softmax_cross_entropy" },)";
+
+class Recorder : public Observer {
+ public:
+  explicit Recorder(const Network& network) : network_(network) {}
+  Status need_parameter(ParameterIndex p) override {
+    events.push_back("need " + name(p));
+    if (p == fail_at) return fail(ExitCode::kPeerLost, "gone");
+    return {};
+  }
+  void ready(ParameterIndex p) override { events.push_back("ready " + name(p)); }
+  void metrics_ready() override { events.push_back("loss"); }
+
+  std::vector<std::string> events;
+  ParameterIndex fail_at = -1;
+
+ private:
+  const std::string& name(ParameterIndex p) const { return network_.parameters()[static_cast<size_t>(p)].name; }
+  const Network& network_;
+};
+
+class ExecutableTest : public testing::TestWithParam<const char*> {
+ protected:
+  void compile(const std::string& input, const std::string& layers, Mode mode, int64_t n) {
+    NetworkText read = read_network(input, layers);
+    ASSERT_TRUE(read.network) << read.error;
+    network_ = std::make_unique<Network>(std::move(*read.network));
+    auto executable = Executable::compile(*network_, mode, n, GetParam());
+    ASSERT_TRUE(executable) << executable.error().message;
+    executable_ = std::move(*executable);
+    data_ = std::make_unique<TrainingData>(*network_, n);
+  }
+  Status run(Observer& observer) {
+    return executable_->run(data_->feed(), data_->binding(), data_->context(), observer);
+  }
+
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<Executable> executable_;
+  std::unique_ptr<TrainingData> data_;
+};
+
+TEST_P(ExecutableTest, NeedsInForwardOrderAndIsReadyInBackwardOrder) {
+  compile(
+      "[5]",
+      R"({ name = "a", type = "linear", units = 4, activation = "relu" }, { name = "b", type = "linear", units = 3 }, { type = "mse" },)",
+      Mode::kTrain, 4);
+  Recorder recorder(*network_);
+  ASSERT_TRUE(run(recorder));
+  // b's weight is read once more after its gradient is there, for the gradient of a's output.
+  EXPECT_THAT(recorder.events, ElementsAre("need a.weight", "need a.bias", "need b.weight", "need b.bias", "loss",
+                                           "ready b.bias", "ready b.weight", "ready a.weight", "ready a.bias"));
+}
+
+TEST_P(ExecutableTest, StatisticsAreReadyInForward) {
+  compile("[3, 6, 6]", kConvolutional, Mode::kTrain, 4);
+  Recorder recorder(*network_);
+  ASSERT_TRUE(run(recorder));
+  const auto at = [&](const std::string& event) {
+    const auto i = std::find(recorder.events.begin(), recorder.events.end(), event);
+    EXPECT_NE(i, recorder.events.end()) << event;
+    return i - recorder.events.begin();
+  };
+  EXPECT_LT(at("ready b.running_mean"), at("loss"));
+  EXPECT_LT(at("ready f.weight"), at("ready b.weight"));
+  EXPECT_EQ(std::count_if(recorder.events.begin(), recorder.events.end(),
+                          [](const std::string& e) { return e.starts_with("ready"); }),
+            static_cast<int64_t>(network_->parameters().size()));
+}
+
+TEST_P(ExecutableTest, AnErrorOfTheObserverEndsTheRun) {
+  compile("[3, 6, 6]", kConvolutional, Mode::kTrain, 4);
+  Recorder recorder(*network_);
+  recorder.fail_at = 2;
+  const Status status = run(recorder);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "gone");
+  EXPECT_THAT(recorder.events.back(), "need b.weight");
+  recorder.fail_at = -1;
+  EXPECT_TRUE(run(recorder));
+}
+
+TEST_P(ExecutableTest, EvaluationGivesMetricsOnly) {
+  compile("[3, 6, 6]", kConvolutional, Mode::kEval, 4);
+  Recorder recorder(*network_);
+  Binding binding = data_->binding();
+  binding.outputs = {};
+  ops::RunContext context = data_->context();
+  context.valid = 3;
+  ASSERT_TRUE(executable_->run(data_->feed(), binding, context, recorder));
+  EXPECT_EQ(recorder.events.back(), "loss");
+  EXPECT_EQ(binding.metrics[1], 3);
+}
+
+// The same numbers whatever ran before: neither the arena's old content nor a kept copy shows.
+TEST_P(ExecutableTest, ARunDependsOnItsArgumentsOnly) {
+  compile("[3, 6, 6]", kConvolutional, Mode::kTrain, 4);
+  Observer nobody;
+  ASSERT_TRUE(run(nobody));
+  const double loss = data_->mean_loss();
+  const std::vector<float> gradient(data_->output(0).begin(), data_->output(0).end());
+  std::vector<float> kept(data_->parameter(0).begin(), data_->parameter(0).end());
+  for (float& w : data_->parameter(0)) w *= 3;
+  executable_->parameter_changed(0);
+  ASSERT_TRUE(run(nobody));
+  EXPECT_NE(data_->mean_loss(), loss);
+  std::copy(kept.begin(), kept.end(), data_->parameter(0).begin());
+  executable_->parameter_changed(0);
+  ASSERT_TRUE(run(nobody));
+  EXPECT_EQ(data_->mean_loss(), loss);
+  EXPECT_TRUE(std::equal(gradient.begin(), gradient.end(), data_->output(0).begin()));
+}
+
+TEST_P(ExecutableTest, FollowsTheCallersPointers) {
+  compile("[3, 6, 6]", kConvolutional, Mode::kTrain, 4);
+  Observer nobody;
+  ASSERT_TRUE(run(nobody));
+  TrainingData other(*network_, 4, 77);
+  for (size_t p = 0; p < network_->parameters().size(); ++p)
+    executable_->parameter_changed(static_cast<ParameterIndex>(p));
+  ASSERT_TRUE(executable_->run(other.feed(), other.binding(), other.context(), nobody));
+  auto fresh = Executable::compile(*network_, Mode::kTrain, 4, GetParam());
+  TrainingData again(*network_, 4, 77);
+  ASSERT_TRUE((*fresh)->run(again.feed(), again.binding(), again.context(), nobody));
+  EXPECT_EQ(other.mean_loss(), again.mean_loss());
+  for (size_t p = 0; p < network_->parameters().size(); ++p)
+    EXPECT_TRUE(std::equal(other.output(p).begin(), other.output(p).end(), again.output(p).begin())) << p;
+}
+
+TEST_P(ExecutableTest, AllocatesNothingAfterTheFirstRun) {
+  compile("[12]", R"({ type = "linear", units = 16 }, { type = "batch_norm" }, { type = "dropout" },
+                     { type = "linear", units = 4, activation = "relu" }, { type = "softmax_cross_entropy" },)",
+          Mode::kTrain, 4);
+  Observer nobody;
+  ASSERT_TRUE(run(nobody));
+  const int64_t before = allocation_count();
+  executable_->parameter_changed(0);
+  ASSERT_TRUE(run(nobody));
+  const int64_t during = allocation_count() - before;
+  // Libraries under the cpu backend's kernels may allocate; the executor and the reference must not.
+  if (std::string(GetParam()) == "reference") {
+    EXPECT_EQ(during, 0);
+  }
+}
+
+TEST_P(ExecutableTest, ReusesMemory) {
+  std::string layers;
+  for (int i = 0; i < 8; ++i) layers += R"({ type = "linear", units = 1024 }, )";
+  compile("[1024]", layers + R"({ type = "mse" },)", Mode::kEval, 16);
+  EXPECT_LE(executable_->arena_bytes(), 5u * 16 * 1024 * 4);  // two, and what the kernels use as scratch
+  compile("[1024]", layers + R"({ type = "mse" },)", Mode::kTrain, 16);
+  // Training keeps each activation, but only two gradients at once.
+  EXPECT_LE(executable_->arena_bytes(), 13u * 16 * 1024 * 4);
+  EXPECT_GE(executable_->arena_bytes(), 8u * 16 * 1024 * 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, ExecutableTest, testing::Values("reference", "cpu"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace dtrain::graph

@@ -1,0 +1,102 @@
+#include "graph/lowering.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/graph/network_text.h"
+
+namespace dtrain::graph {
+namespace {
+
+using testing::ElementsAre;
+
+Program lowered(const std::string& input, const std::string& layers, Mode mode = Mode::kTrain,
+                const std::string& backend = "reference") {
+  const NetworkText read = read_network(input, layers);
+  EXPECT_TRUE(read.network) << read.error;
+  return lower(*read.network, mode, 4, backend);
+}
+
+std::vector<std::string> ops_of(const Program& program) {
+  std::vector<std::string> names;
+  for (const Node& n : program.nodes) names.push_back(n.op);
+  return names;
+}
+
+TEST(Lowering, NoGradientForTheSample) {
+  const Program p = lowered("[2, 6, 6]", R"({ type = "max_pool2d", kernel = 2 },
+    { type = "conv2d", filters = 3, kernel = 1 }, { type = "flatten" }, { type = "linear", units = 2 }, { type = "mse" },)");
+  EXPECT_THAT(ops_of(p), ElementsAre("pool2d", "conv2d", "linear", "mse", "linear.backward_weights",
+                                     "linear.backward_data", "conv2d.backward_weights"));
+}
+
+TEST(Lowering, EvaluationIsForwardWithoutDropout) {
+  const std::string layers = R"({ type = "linear", units = 3 }, { type = "batch_norm" }, { type = "dropout" },
+                                { type = "linear", units = 2 }, { type = "mse" },)";
+  EXPECT_THAT(ops_of(lowered("[5]", layers, Mode::kEval)),
+              ElementsAre("linear", "batch_norm.inference", "linear", "mse"));
+  EXPECT_EQ(lowered("[5]", layers, Mode::kEval).nodes.back().outputs.size(), 1u);
+  EXPECT_THAT(
+      ops_of(lowered("[5]", layers)),
+      ElementsAre("linear", "batch_norm", "dropout", "linear", "mse", "linear.backward_weights", "linear.backward_data",
+                  "dropout.backward", "batch_norm.backward", "linear.backward_weights"));
+}
+
+TEST(Lowering, SumsGradientsLastReaderFirst) {
+  const Program p =
+      lowered("[5]", R"({ name = "a", type = "linear", units = 3 }, { name = "b", type = "linear", units = 3 },
+    { name = "c", type = "linear", units = 3, inputs = ["a"] }, { type = "add", inputs = ["b", "a", "c"] },
+    { type = "linear", units = 2 }, { type = "mse" },)");
+  const auto sum = std::find_if(p.nodes.begin() + 6, p.nodes.end(), [](const Node& n) { return n.op == "add"; });
+  ASSERT_NE(sum, p.nodes.end());
+  // The readers of a, last first: the add layer, c, b.
+  std::vector<std::string> makers;
+  for (ValueId in : sum->inputs)
+    for (const Node& n : p.nodes)
+      for (ValueId out : n.outputs)
+        if (out == in) makers.push_back(fmt::format("{} of layer {}", n.op, n.layer));
+  EXPECT_THAT(makers, ElementsAre("linear.backward_data of layer 4", "linear.backward_data of layer 2",
+                                  "linear.backward_data of layer 1"));
+}
+
+TEST(Lowering, AnActivationJoinsTheLayerThatItAloneReads) {
+  const auto joined = ops_of(lowered(
+      "[5]",
+      R"({ type = "linear", units = 3, activation = "relu" }, { type = "linear", units = 2 }, { type = "mse" },)"));
+  EXPECT_EQ(
+      ops_of(lowered(
+          "[5]",
+          R"({ type = "linear", units = 3 }, { type = "relu" }, { type = "linear", units = 2 }, { type = "mse" },)")),
+      joined);
+  // Another reader needs the value before it.
+  const auto apart = ops_of(lowered("[5]", R"({ name = "a", type = "linear", units = 3 }, { name = "r", type = "relu" },
+    { type = "add", inputs = ["a", "r"] }, { type = "linear", units = 2 }, { type = "mse" },)"));
+  EXPECT_THAT(apart, testing::Contains("activation"));
+  // Two in a row: the first joins, the second stays.
+  const auto two = ops_of(lowered(
+      "[5]",
+      R"({ type = "linear", units = 3 }, { type = "relu" }, { type = "tanh" }, { type = "linear", units = 2 }, { type = "mse" },)"));
+  EXPECT_EQ(two.size(), joined.size() + 2);
+}
+
+TEST(Lowering, FusesOnlyWhereTheDerivativeNeedsTheOutputAlone) {
+  const std::string layers =
+      R"({ type = "linear", units = 3, activation = "gelu" }, { type = "linear", units = 2 }, { type = "mse" },)";
+  EXPECT_THAT(ops_of(lowered("[5]", layers)), testing::Contains("activation"));
+  const std::string relu =
+      R"({ type = "linear", units = 3, activation = "relu" }, { type = "linear", units = 2 }, { type = "mse" },)";
+  for (const char* backend : {"reference", "cpu"}) {
+    const auto ops = ops_of(lowered("[5]", relu, Mode::kTrain, backend));
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "activation.backward"), 1) << backend;
+  }
+}
+
+TEST(Lowering, FlattenComputesNothing) {
+  const Program p = lowered("[2, 3, 3]", R"({ type = "flatten" }, { type = "linear", units = 2 }, { type = "mse" },)");
+  EXPECT_EQ(p.nodes.front().op, "linear");
+  const ValueId x = p.nodes.front().inputs.front();
+  EXPECT_EQ(p.at(x).shape, (Shape{4, 18}));
+  EXPECT_EQ(p.at(p.root(x)).kind, ValueKind::kSample);
+}
+
+}  // namespace
+}  // namespace dtrain::graph
