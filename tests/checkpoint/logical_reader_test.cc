@@ -5,7 +5,7 @@
 
 #include "tests/checkpoint/faulty_file_system.h"
 #include "tests/checkpoint/sample_state.h"
-#include "tests/checkpoint/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace dtrain::checkpoint {
 namespace {

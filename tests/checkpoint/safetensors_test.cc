@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/checkpoint/faulty_file_system.h"
-#include "tests/checkpoint/temporary_directory.h"
+#include "tests/temporary_directory.h"
 
 namespace dtrain::checkpoint {
 namespace {

@@ -1,0 +1,32 @@
+// The samples of one micro-batch side by side, as the network takes them.
+#pragma once
+
+#include <span>
+
+#include "base/result.h"
+#include "data/dataset.h"
+#include "data/sampler.h"
+#include "tensor/buffer.h"
+
+namespace dtrain::data {
+
+struct Batch {
+  Buffer samples;  // F32 [size, sample shape…]
+  Buffer labels;   // I32 or F32 (LabelSpec::dtype) [size, label shape…]
+  int64_t size = 0;
+  int64_t valid = 0;  // only the first `valid` samples count; the rest repeats the first
+};
+
+// Samples first … first + valid − 1 of the run, filled up to `size`.
+struct BatchRequest {
+  int64_t first = 0;
+  int64_t size = 0;   // at least 1
+  int64_t valid = 0;  // 1 … size
+
+  bool operator==(const BatchRequest&) const = default;
+};
+
+// Fills `batch`, whose buffers are used again where they have the size.
+Status fill_batch(const Dataset& dataset, const Sampler& sampler, const BatchRequest& request, Batch& batch);
+
+}  // namespace dtrain::data

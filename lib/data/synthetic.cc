@@ -1,0 +1,96 @@
+// Samples that are made up when they are read, each a function of seed and index: for benchmarks, and for runs without
+// files. Normal deviates with a class each, or, with `vocab`, tokens with a token to predict at each place.
+//
+//   [data.train]
+//   format = "synthetic"
+//   samples = 1024
+//   classes = 10          or vocab = …
+//   seed = 0
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/philox.h"
+#include "data/registry.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr int64_t kMaxClasses = 1 << 30;
+
+struct SyntheticOptions {
+  int64_t samples = 1024;
+  int64_t classes = 10;
+  int64_t vocab = 0;  // 0: deviates and classes
+  uint64_t seed = 0;
+};
+
+// Uniform in [0, n): the high half of word · n, uneven by less than n / 2^32.
+int64_t below(uint32_t word, int64_t n) { return static_cast<int64_t>((word * static_cast<uint64_t>(n)) >> 32); }
+
+// Calls f(i, word i) for n words of a stream.
+template <typename F>
+void for_words(const Philox& stream, size_t n, const F& f) {
+  for (size_t i = 0; i < n; i += 4) {
+    const Philox4 words = stream.group(i / 4);
+    for (size_t k = 0; k < 4 && i + k < n; ++k) f(i + k, words[k]);
+  }
+}
+
+class SyntheticDataset final : public Dataset {
+ public:
+  SyntheticDataset(SyntheticOptions options, Shape sample_shape)
+      : options_(options), sample_shape_(std::move(sample_shape)) {
+    if (options_.vocab > 0) spec_ = {LabelKind::kClassPerPosition, sample_shape_};
+  }
+
+  int64_t size() const override { return options_.samples; }
+  const Shape& sample_shape() const override { return sample_shape_; }
+  const LabelSpec& labels() const override { return spec_; }
+  int64_t max_label() const override { return (options_.vocab > 0 ? options_.vocab : options_.classes) - 1; }
+
+  Status read(int64_t index, std::span<float> sample, LabelOut label) const override {
+    DTRAIN_CHECK(index >= 0 && index < options_.samples, "sample {} of {}", index, options_.samples);
+    DTRAIN_CHECK(static_cast<int64_t>(sample.size()) == sample_shape_.elements(), "{}", sample.size());
+    DTRAIN_CHECK(static_cast<int64_t>(label.classes.size()) == spec_.shape.elements(), "{}", label.classes.size());
+    const auto stream = [&](std::string_view name) {
+      return Philox(options_.seed, stream_id(name), static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32));
+    };
+    const int64_t vocab = options_.vocab;
+    if (vocab > 0)
+      for_words(stream("synthetic/sample"), sample.size(),
+                [&](size_t i, uint32_t word) { sample[i] = static_cast<float>(below(word, vocab)); });
+    else
+      for_words(stream("synthetic/sample"), sample.size(),
+                [&](size_t i, uint32_t word) { sample[i] = standard_normal(word); });
+    for_words(stream("synthetic/label"), label.classes.size(), [&](size_t i, uint32_t word) {
+      label.classes[i] = static_cast<int32_t>(below(word, vocab > 0 ? vocab : options_.classes));
+    });
+    return {};
+  }
+
+  Digest digest() const override {
+    return sha256(fmt::format("synthetic {} {} {} {} {}", options_.samples, options_.classes, options_.vocab,
+                              options_.seed, to_string(sample_shape_)));
+  }
+
+ private:
+  SyntheticOptions options_;
+  Shape sample_shape_;
+  LabelSpec spec_;
+};
+
+std::unique_ptr<Dataset> make_synthetic(config::TableReader& table, const DatasetContext& context) {
+  SyntheticOptions options;
+  options.samples = table.integer("samples", options.samples, 1);
+  if (table.has("classes") && table.has("vocab")) table.error("vocab", "classes and vocab exclude each other");
+  options.classes = table.integer("classes", options.classes, 1, kMaxClasses);
+  table.also_known("vocab");
+  if (table.has("vocab")) options.vocab = table.integer("vocab", 1, 1, kMaxClasses);
+  options.seed = static_cast<uint64_t>(table.integer("seed", 0, 0));
+  return std::make_unique<SyntheticDataset>(options, context.network_input);
+}
+
+const DatasetRegistration kRegistration("synthetic", make_synthetic);
+
+}  // namespace
+}  // namespace dtrain::data
