@@ -61,7 +61,8 @@ Status check(const CheckFlags& flags) {
     fmt::print("{}", config::effective_toml(run.root));
     return {};
   }
-  DTRAIN_TRY(run.open_data());
+  RealFileSystem files;
+  DTRAIN_TRY(run.open_data(files));
   DTRAIN_TRY_ASSIGN(const auto cluster, flags.cluster.read());
   const auto workers = cluster ? static_cast<uint32_t>(cluster->workers().size()) : static_cast<uint32_t>(flags.workers);
   const auto servers = cluster ? static_cast<uint32_t>(cluster->servers().size())

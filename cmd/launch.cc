@@ -1,6 +1,7 @@
 // dtrain launch: the whole cluster of a run, as processes on this machine.
 #include <fmt/format.h>
 #include <limits.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

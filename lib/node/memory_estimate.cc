@@ -5,7 +5,7 @@
 #include "graph/executable.h"
 #include "node/server_pool.h"
 #include "ps/tree.h"
-#include "worker/engine/gradient_pool.h"
+#include "worker/engine/parameter_storage.h"
 #include "worker/engine/step_engine.h"
 
 namespace dtrain::node {
@@ -16,7 +16,7 @@ Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::Block
                                                                    run.spec.train.batch / micro_batches, "cpu"));
   MemoryEstimate memory;
   memory.activations = static_cast<double>(program->arena_bytes());
-  const auto set = static_cast<double>(worker::GradientPool::set_bytes(table.parameters()));
+  const auto set = static_cast<double>(worker::ParameterStorage::bytes(table.parameters()));
   memory.parameters = set + static_cast<double>(program->persistent_bytes());
   size_t sets = 0;
   for (uint32_t w = 0; w < workers; ++w) {

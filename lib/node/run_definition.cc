@@ -7,6 +7,39 @@
 #include "config/network_spec.h"
 
 namespace dtrain::node {
+namespace {
+
+const config::Position& position_of(const config::Value& table, const char* key) {
+  const config::Value* value = table.find(key);
+  return value ? value->position() : table.position();
+}
+
+// Whether a data set delivers what the network takes; `part` is "data.train", `table` where it is written.
+void check_fit(const graph::Network& network, const config::Value& network_table, const data::Dataset& data,
+               const config::Value& table, const char* part, config::Diagnostics& diagnostics) {
+  if (data.sample_shape() != network.input()) {
+    diagnostics.error(position_of(network_table, "input"),
+                      fmt::format("network.input is {}, but the samples of [{}] are {}", to_string(network.input()), part,
+                                  to_string(data.sample_shape())));
+    return;
+  }
+  const graph::LabelSpec& wanted = network.labels();
+  const data::LabelSpec& got = data.labels();
+  const bool classes = wanted.kind == graph::LabelSpec::Kind::kClasses;
+  if (classes != (got.kind != data::LabelKind::kValues) || got.shape.elements() != wanted.shape.elements()) {
+    diagnostics.error(position_of(table, "labels"),
+                      fmt::format("the loss wants {} of shape {} for each sample, but the labels of [{}] are {} of shape {}",
+                                  classes ? "classes" : "numbers", to_string(wanted.shape), part,
+                                  got.kind == data::LabelKind::kValues ? "numbers" : "classes", to_string(got.shape)));
+  } else if (classes && data.max_label() >= wanted.classes) {
+    diagnostics.error(position_of(table, "labels"),
+                      fmt::format("the labels of [{}] hold the class {}, but the network has {} (0 … {})", part,
+                                  data.max_label(), wanted.classes, wanted.classes - 1),
+                      ExitCode::kData);
+  }
+}
+
+}  // namespace
 
 Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<const std::string> overrides) {
   RunDefinition run;
@@ -20,6 +53,27 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
   DTRAIN_TRY(diagnostics.status());
   run.run_digest = sha256(config::canonical_text(run.root, config::keys_free_on_resume()));
   return run;
+}
+
+Status RunDefinition::open_data(const FileSystem& files) {
+  config::Diagnostics diagnostics;
+  const data::DatasetContext context{files, network->input()};
+  Sha256 digest;
+  auto open = [&](const config::Value& table, const char* part) {
+    config::TableReader reader(table, diagnostics, fmt::format("[{}]", part));
+    data::DataSource source = data::open_data(reader, context);
+    if (source.dataset) {
+      check_fit(*network, spec.network, *source.dataset, table, part, diagnostics);
+      digest.update(to_hex(source.dataset->digest()));
+    }
+    return source;
+  };
+  data::DataSource first = open(spec.data_train, "data.train");
+  train = std::move(first.dataset);
+  shuffle = first.shuffle;
+  if (spec.data_test) test = open(*spec.data_test, "data.test").dataset;
+  data_digest = digest.finish();
+  return diagnostics.status();
 }
 
 int64_t automatic_micro_batches(int64_t batch, int64_t workers) {

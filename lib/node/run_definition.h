@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/file_system.h"
 #include "base/result.h"
 #include "base/sha256.h"
 #include "config/run_spec.h"
@@ -28,12 +29,13 @@ struct RunDefinition {
 
   // Filled by open_data().
   std::shared_ptr<const data::Dataset> train, test;  // test may be null
+  bool shuffle = true;                               // the training data, anew each epoch
   Digest data_digest{};
 
   // Reads and checks everything but the data. All mistakes are reported at once.
   static Result<RunDefinition> read(const std::string& file, std::span<const std::string> overrides);
   // Opens the data sets and checks them against the network.
-  Status open_data();
+  Status open_data(const FileSystem& files);
 
   int64_t total_steps() const { return spec.train.total_steps(train->size()); }
   double rate_at(int64_t step, int64_t total) const { return optimizer.rate * schedule->factor(step, total); }

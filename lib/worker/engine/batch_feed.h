@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/result.h"
-#include "proto-free-wire/step_kind.h"
+#include "worker/worker_protocol.h"
 
 namespace dtrain::worker {
 
@@ -19,7 +19,8 @@ struct Micro {
 class BatchFeed {
  public:
   virtual ~BatchFeed() = default;
-  virtual Result<Micro> take(wire::StepKind kind, int64_t step, uint32_t micro_batch) = 0;
+  // The next micro-batch of `work`; they are taken in order.
+  virtual Result<Micro> take(const Work& work, uint32_t micro_batch) = 0;
 };
 
 }  // namespace dtrain::worker

@@ -39,11 +39,11 @@ class StepEngine::Backward final : public graph::Observer {
     const auto n = static_cast<size_t>(engine_.parameters_[static_cast<size_t>(p)].shape.elements());
     const GradientPool::Lease* sum = &running_.gradients;
     for (size_t i = partials_.size(); i-- > 0;) {
-      float* left = partials_[i].gradients->output(p);
-      ps::add({left, n}, {(*sum)->output(p), n});
+      float* left = partials_[i].gradients->at(p);
+      ps::add({left, n}, {(*sum)->at(p), n});
       sum = &partials_[i].gradients;
     }
-    if (last_) port_.gradient(work_, p, (*sum)->output(p), *sum);
+    if (last_) port_.gradient(work_, p, (*sum)->at(p), *sum);
   }
 
   const Metrics& sum() const { return sum_; }
@@ -71,7 +71,7 @@ Status StepEngine::run(const Work& work, StepPort& port) {
 Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepPort& port, std::vector<Partial>& partials) {
   const bool training = work.kind == wire::StepKind::kTrain;
   graph::Executable& program = training ? *setup_.train : *setup_.eval;
-  DTRAIN_TRY_ASSIGN(const Micro micro, feed_.take(work.kind, work.step, micro_batch));
+  DTRAIN_TRY_ASSIGN(const Micro micro, feed_.take(work, micro_batch));
 
   Partial running;
   if (training) {
@@ -80,7 +80,7 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
   double metrics[3] = {};
   const uint32_t merges = closing(work, micro_batch);
   Backward backward(*this, work, port, std::span(partials).last(merges), running, metrics, micro_batch + 1 == work.node.last);
-  const graph::Binding binding{setup_.values, training ? running.gradients->outputs() : std::span<float* const>(), metrics};
+  const graph::Binding binding{setup_.values, training ? running.gradients->pointers() : std::span<float* const>(), metrics};
   const ops::RunContext context{setup_.seed, work.step, micro_batch * program.micro_batch(), micro.valid};
   DTRAIN_TRY(program.run({micro.samples, micro.labels}, binding, context, backward));
 

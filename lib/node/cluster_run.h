@@ -1,0 +1,20 @@
+// One task of a cluster in this process: sockets on this thread, the worker's computation on another.
+#pragma once
+
+#include <atomic>
+
+#include "node/task.h"
+
+namespace dtrain::node {
+
+struct ClusterRunOptions {
+  int listen_fd = -1;     // an inherited socket that listens at this task's address; −1: bind it here
+  bool computes = false;  // has the worker role: says its data and arithmetic in the handshake
+};
+
+// `interrupts` counts the user's wishes to end; it is read, not reset.
+Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup setup,
+                                const ClusterRunOptions& options, FileSystem& files, const Clock& clock, Log& log,
+                                const std::atomic<int>& interrupts);
+
+}  // namespace dtrain::node

@@ -1,0 +1,59 @@
+#include "node/inline_worker.h"
+
+namespace dtrain::node {
+
+void InlineWorker::begin(std::unique_ptr<WorkerSide> worker, Listener& listener) {
+  worker_ = std::move(worker);
+  listener_ = &listener;
+}
+
+Status InlineWorker::deliver(wire::Rank from, const wire::Message& message, ByteSpan payload) {
+  return worker_->protocol().on_message(from, message, payload);
+}
+
+bool InlineWorker::work_one() {
+  if (!worker_ || stopping_) return false;
+  if (!prepared_) {
+    prepared_ = true;
+    if (const Status status = worker_->prepare(); !status) {
+      listener_->worker_failed(status.error());
+    } else {
+      listener_->worker_prepared();
+    }
+    return true;
+  }
+  worker::WorkerProtocol& protocol = worker_->protocol();
+  const std::optional<worker::Work> work = protocol.next_work();
+  if (!work) return false;
+  protocol.started(*work);
+  const Status status = worker_->run(*work, *this);
+  protocol.finished(*work);
+  if (!status && !stopping_) listener_->worker_failed(status.error());
+  return true;
+}
+
+Status InlineWorker::await_parameter(const worker::Work& work, ParameterIndex p) {
+  return pump_until([&] { return worker_->protocol().parameter_ready(p, work.step); });
+}
+
+Status InlineWorker::await_memory(const worker::Work&, const std::function<bool()>& free) { return pump_until(free); }
+
+Status InlineWorker::pump_until(const std::function<bool()>& done) {
+  while (!done()) {
+    if (stopping_) return fail(ExitCode::kInterrupted, "the run has ended");
+    DTRAIN_CHECK(transport_.pump_one(), "the only task waits for itself");
+  }
+  return {};
+}
+
+void InlineWorker::metrics(const worker::Work& work, double loss, double samples, double correct) {
+  worker_->protocol().metrics(work, loss, samples, correct);
+}
+
+void InlineWorker::gradient(const worker::Work& work, ParameterIndex p, const float* values,
+                            std::shared_ptr<const void> owner) {
+  worker_->protocol().gradient(work, p, values, std::move(owner));
+  transport_.pump();
+}
+
+}  // namespace dtrain::node

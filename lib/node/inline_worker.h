@@ -1,0 +1,37 @@
+// Runs the worker of a one-process run on the loop's own thread: while it computes it delivers the local messages that its
+// gradients cause, so that the server updates a block while its gradient is still in the cache.
+#pragma once
+
+#include <memory>
+
+#include "net/memory/local_transport.h"
+#include "node/worker_driver.h"
+
+namespace dtrain::node {
+
+class InlineWorker final : public WorkerDriver, private worker::StepPort {
+ public:
+  explicit InlineWorker(net::LocalTransport& transport) : transport_(transport) {}
+
+  void begin(std::unique_ptr<WorkerSide> worker, Listener& listener) override;
+  Status deliver(wire::Rank from, const wire::Message& message, ByteSpan payload) override;
+  void stop() override { stopping_ = true; }
+
+  // Does the next piece of work, if there is one.
+  bool work_one();
+
+ private:
+  Status await_parameter(const worker::Work& work, ParameterIndex p) override;
+  Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
+  void metrics(const worker::Work& work, double loss, double samples, double correct) override;
+  void gradient(const worker::Work& work, ParameterIndex p, const float* values, std::shared_ptr<const void> owner) override;
+  // Delivers messages until `done`; there is nobody else to wait for, so running out of them is a bug or the end.
+  Status pump_until(const std::function<bool()>& done);
+
+  net::LocalTransport& transport_;
+  std::unique_ptr<WorkerSide> worker_;
+  Listener* listener_ = nullptr;
+  bool prepared_ = false, stopping_ = false;
+};
+
+}  // namespace dtrain::node

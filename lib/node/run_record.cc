@@ -1,0 +1,149 @@
+#include "node/run_record.h"
+
+#include <fmt/format.h>
+
+#include "checkpoint/logical_reader.h"
+#include "checkpoint/model_file.h"
+#include "config/canonical.h"
+
+namespace dtrain::node {
+
+using observe::json_number;
+using observe::json_string;
+
+Result<std::unique_ptr<RunRecord>> RunRecord::open(const RunDefinition& run, Setup setup, FileSystem& files, const Clock& clock,
+                                                   Log& log, observe::Progress& progress) {
+  const auto resumed = setup.first_step > 0 ? std::optional(setup.first_step) : std::nullopt;
+  DTRAIN_TRY_ASSIGN(auto metrics, observe::MetricsFile::open(setup.out.metrics(), resumed));
+  return std::unique_ptr<RunRecord>(
+      new RunRecord(run, std::move(setup), files, clock, log, progress, std::move(metrics)));
+}
+
+RunRecord::RunRecord(const RunDefinition& run, Setup setup, FileSystem& files, const Clock& clock, Log& log,
+                     observe::Progress& progress, observe::MetricsFile metrics)
+    : run_(run),
+      setup_(std::move(setup)),
+      files_(files),
+      clock_(clock),
+      log_(log),
+      progress_(progress),
+      metrics_(std::move(metrics)),
+      checkpoints_(files, setup_.out.checkpoints(), log) {}
+
+void RunRecord::on_begin(int64_t step, uint32_t threads) {
+  began_ = row_at_ = clock_.now();
+  row_step_ = step;
+  threads_ = threads;
+  log_.info("{}: {} {} of {} steps, batch {} in {} micro-batches, {} thread{} each", run_.spec.name, setup_.tasks,
+            step > 0 ? fmt::format("go on after step {}", step) : std::string("begin"), setup_.steps, run_.spec.train.batch,
+            setup_.micro_batches, threads, threads == 1 ? "" : "s");
+  note(metrics_.event("begin", {{"name", json_string(run_.spec.name)},
+                                {"step", fmt::format("{}", step)},
+                                {"steps", fmt::format("{}", setup_.steps)},
+                                {"micro_batches", fmt::format("{}", setup_.micro_batches)},
+                                {"threads", fmt::format("{}", threads)},
+                                {"tasks", json_string(setup_.tasks)}}));
+}
+
+void RunRecord::on_step(const cluster::StepReport& report) {
+  const int64_t done = report.step + 1;
+  const Instant now = clock_.now();
+  const double batch = static_cast<double>(run_.spec.train.batch), samples = static_cast<double>(run_.train->size());
+  const double seconds = static_cast<double>(now - row_at_) / kSecond;
+  const double per_second = static_cast<double>(done - row_step_) * batch / std::max(seconds, 1e-9);
+  loss_ = report.metrics.loss / report.metrics.samples;
+  const bool row = done % run_.spec.train.log_every == 0;
+  const auto left = static_cast<Nanoseconds>(static_cast<double>(setup_.steps - done) * batch / per_second * kSecond);
+  progress_.update({done, setup_.steps, static_cast<double>(done) * batch / samples,
+                    static_cast<double>(setup_.steps) * batch / samples, loss_, per_second, left},
+                   now, row);
+  if (!row) return;
+  observe::StepRow line{done, static_cast<double>(done) * batch / samples, loss_, std::nullopt, report.rate, per_second};
+  if (classifies()) line.accuracy = report.metrics.correct / report.metrics.samples;
+  note(metrics_.step(line));
+  row_at_ = now;
+  row_step_ = done;
+}
+
+void RunRecord::on_eval(int64_t version, const cluster::Metrics& metrics) {
+  eval_ = metrics;
+  observe::MetricsFile::Fields fields{{"step", fmt::format("{}", version)},
+                                      {"loss", json_number(metrics.loss / metrics.samples)}};
+  std::string text = fmt::format("after step {}: test loss {:.4f}", version, metrics.loss / metrics.samples);
+  if (classifies()) {
+    fields.emplace_back("accuracy", json_number(metrics.correct / metrics.samples));
+    text += fmt::format(", accuracy {:.4f}", metrics.correct / metrics.samples);
+  }
+  fields.emplace_back("samples", fmt::format("{:.0f}", metrics.samples));
+  note(metrics_.event("eval", fields));
+  log_.info("{}", text);
+  row_at_ = clock_.now();  // the evaluation's time is no training time
+}
+
+Status RunRecord::on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) {
+  DTRAIN_TRY(checkpoints_.commit(manifest(version, files)));
+  DTRAIN_TRY(checkpoints_.prune(run_.spec.train.keep_checkpoints, version));
+  note(metrics_.event("checkpoint", {{"step", fmt::format("{}", version)}}));
+  return version == setup_.steps ? finish_model(version) : Status{};
+}
+
+void RunRecord::on_snapshot_abandoned(int64_t version, const std::string& reason) {
+  log_.warning("the checkpoint of step {} was not written: {}", version, reason);
+  note(metrics_.event("checkpoint_failed", {{"step", fmt::format("{}", version)}, {"reason", json_string(reason)}}));
+  (void)checkpoints_.abandon(version);
+}
+
+void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
+  const Nanoseconds took = began_ ? clock_.now() - began_ : 0;
+  progress_.leave_line();
+  if (code != ExitCode::kDone) {
+    note(metrics_.event("stopped", {{"exit_code", fmt::format("{}", static_cast<int>(code))}, {"reason", json_string(reason)}}));
+    log_.error("{}", reason);
+    return;
+  }
+  observe::MetricsFile::Fields fields{{"step", fmt::format("{}", setup_.steps)}, {"seconds", json_number(static_cast<double>(took) / kSecond)}};
+  std::string accuracy;
+  if (eval_ && classifies()) {
+    fields.emplace_back("test_accuracy", json_number(eval_->correct / eval_->samples));
+    accuracy = fmt::format(", test accuracy {:.4f}", eval_->correct / eval_->samples);
+  }
+  fields.emplace_back("model", json_string(model_hash_));
+  note(metrics_.event("end", fields));
+  log_.info("done: {} steps, loss {:.4f}{}, {}, model {}", setup_.steps, loss_, accuracy, observe::format_duration(took),
+            model_hash_);
+}
+
+checkpoint::Manifest RunRecord::manifest(int64_t version, const std::vector<wire::SnapshotDone>& files) const {
+  checkpoint::Manifest m;
+  m.program = DTRAIN_VERSION;
+  m.step = version;
+  m.micro_batches = setup_.micro_batches;
+  m.threads = threads_;
+  m.seed = run_.spec.seed;
+  m.run_name = run_.spec.name;
+  m.run_digest = to_hex(run_.run_digest);
+  m.config = config::effective_toml(run_.root);
+  for (const ParameterInfo& p : run_.network->parameters())
+    m.parameters.push_back({p.name, p.shape, DType::kF32,
+                            p.kind == ParameterKind::kStatistic ? checkpoint::ParameterKind::kStatistic
+                                                                : checkpoint::ParameterKind::kParameter});
+  m.slots = run_.optimizer.optimizer->slot_names();
+  for (const wire::SnapshotDone& file : files) m.files.push_back({file.file, file.bytes, file.sha256});
+  return m;
+}
+
+Status RunRecord::finish_model(int64_t version) {
+  DTRAIN_TRY_ASSIGN(const auto reader, checkpoint::LogicalReader::open(files_, checkpoints_.path_of(version)));
+  DTRAIN_TRY(checkpoint::write_model(files_, setup_.out.model(), reader));
+  DTRAIN_TRY_ASSIGN(const Digest hash, checkpoint::model_hash(reader));
+  model_hash_ = to_hex(hash);
+  return {};
+}
+
+void RunRecord::note(const Status& status) {
+  if (status || complained_) return;
+  complained_ = true;
+  log_.warning("{}; the run goes on without further rows", status.error().message);
+}
+
+}  // namespace dtrain::node

@@ -1,0 +1,64 @@
+// What a run leaves behind and says: metrics.jsonl, manifests, the model file, progress, the final line. The coordinator's
+// events, written down. One thread, the coordinator's.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "checkpoint/checkpoint_folder.h"
+#include "cluster/coordinator_events.h"
+#include "node/out_folder.h"
+#include "node/run_definition.h"
+#include "observe/metrics_file.h"
+#include "observe/progress.h"
+
+namespace dtrain::node {
+
+class RunRecord final : public cluster::CoordinatorEvents {
+ public:
+  struct Setup {
+    OutFolder out;
+    int64_t first_step = 0, steps = 0;
+    uint32_t micro_batches = 1;  // K
+    std::string tasks;           // for people: "2 workers, 1 ps"
+  };
+  // Everything referred to outlives it.
+  static Result<std::unique_ptr<RunRecord>> open(const RunDefinition& run, Setup setup, FileSystem& files, const Clock& clock,
+                                                 Log& log, observe::Progress& progress);
+
+  void on_begin(int64_t step, uint32_t threads) override;
+  void on_step(const cluster::StepReport& report) override;
+  void on_eval(int64_t version, const cluster::Metrics& metrics) override;
+  Status on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) override;
+  void on_snapshot_abandoned(int64_t version, const std::string& reason) override;
+  void on_stopped(ExitCode code, const std::string& reason) override;
+
+ private:
+  RunRecord(const RunDefinition& run, Setup setup, FileSystem& files, const Clock& clock, Log& log,
+            observe::Progress& progress, observe::MetricsFile metrics);
+  checkpoint::Manifest manifest(int64_t version, const std::vector<wire::SnapshotDone>& files) const;
+  Status finish_model(int64_t version);
+  void note(const Status& status);  // a metrics line that could not be written: said once, training goes on
+  bool classifies() const { return run_.network->labels().kind == graph::LabelSpec::Kind::kClasses; }
+
+  const RunDefinition& run_;
+  const Setup setup_;
+  FileSystem& files_;
+  const Clock& clock_;
+  Log& log_;
+  observe::Progress& progress_;
+  observe::MetricsFile metrics_;
+  checkpoint::CheckpointFolder checkpoints_;
+  Instant began_ = 0;
+  Instant row_at_ = 0;       // of the last row
+  int64_t row_step_ = 0;
+  uint32_t threads_ = 1;
+  double loss_ = 0;          // latest
+  std::optional<cluster::Metrics> eval_;
+  std::string model_hash_;   // once the model is written
+  bool complained_ = false;
+};
+
+}  // namespace dtrain::node

@@ -1,0 +1,89 @@
+#include "node/start_plan.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "checkpoint/checkpoint_folder.h"
+#include "config/canonical.h"
+#include "config/load.h"
+
+namespace dtrain::node {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// The first line in which two configurations differ, for a person.
+std::string first_change(const std::string& then, const std::string& now) {
+  const auto a = lines_of(then), b = lines_of(now);
+  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const std::string before = i < a.size() ? a[i] : "(nothing)", after = i < b.size() ? b[i] : "(nothing)";
+    if (before != after) return fmt::format("then: {}\n  now: {}", before, after);
+  }
+  return "";
+}
+
+std::string comparable(const config::Value& root) { return config::canonical_text(root, config::keys_free_on_resume()); }
+
+Status same_run(const RunDefinition& run, const checkpoint::Manifest& manifest, const std::string& folder) {
+  if (manifest.run_digest == to_hex(run.run_digest)) return {};
+  std::string change;
+  if (const auto then = config::load_text(manifest.config, folder)) change = first_change(comparable(*then), comparable(run.root));
+  return fail(ExitCode::kUsage,
+              fmt::format("{} belongs to another run file; only steps or epochs, the intervals of log and checkpoints and the "
+                          "cluster may change on resume\n  {}",
+                          folder, change));
+}
+
+Status take_up(const RunDefinition& run, const OutFolder& out, FileSystem& files, Log& log, StartPlan& plan) {
+  const checkpoint::CheckpointFolder folder(files, out.checkpoints(), log);
+  DTRAIN_TRY_ASSIGN(const auto manifest, folder.newest());
+  if (!manifest)
+    return fail(ExitCode::kCheckpoint, fmt::format("--resume: {} holds no complete checkpoint to go on from; start the run "
+                                                   "without --resume",
+                                                   out.checkpoints()));
+  plan.checkpoint = folder.path_of(manifest->step);
+  DTRAIN_TRY(same_run(run, *manifest, plan.checkpoint));
+  plan.first_step = manifest->step;
+  plan.micro_batches = static_cast<uint32_t>(manifest->micro_batches);
+  plan.threads = static_cast<uint32_t>(manifest->threads);
+  if (run.spec.train.batch % manifest->micro_batches != 0)
+    return fail(ExitCode::kCheckpoint, fmt::format("{}: {} micro-batches do not divide a batch of {}", plan.checkpoint,
+                                                   manifest->micro_batches, run.spec.train.batch));
+  if (plan.first_step > plan.steps)
+    return fail(ExitCode::kUsage, fmt::format("{} is after step {}, but the run has {} steps now", plan.checkpoint,
+                                              plan.first_step, plan.steps));
+  return {};
+}
+
+}  // namespace
+
+Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume, FileSystem& files,
+                             Log& log) {
+  const config::TrainSpec& train = run.spec.train;
+  StartPlan plan;
+  plan.steps = run.total_steps();
+  plan.threads = static_cast<uint32_t>(train.threads.value_or(0));
+  plan.micro_batches = static_cast<uint32_t>(train.micro_batch ? train.batch / *train.micro_batch
+                                                               : automatic_micro_batches(train.batch, workers));
+  if (resume) {
+    DTRAIN_TRY(take_up(run, out, files, log, plan));
+  } else {
+    DTRAIN_TRY(out.create(files));
+  }
+  if (run.test) {
+    const int64_t micro = train.batch / plan.micro_batches;
+    plan.eval_micro_batches = static_cast<uint32_t>((run.test->size() + micro - 1) / micro);
+  }
+  if (plan.micro_batches < workers)
+    log.warning("{} of {} workers will idle: a step has only {} micro-batches", workers - plan.micro_batches, workers,
+                plan.micro_batches);
+  return plan;
+}
+
+}  // namespace dtrain::node

@@ -1,0 +1,231 @@
+#include "node/task.h"
+
+#include <fmt/format.h>
+
+#include "net/handshake.h"
+#include "node/data_feed.h"
+#include "node/server_pool.h"
+#include "node/shard_loader.h"
+
+namespace dtrain::node {
+namespace {
+
+// How long a task waits for the coordinator's word when a server is gone.
+constexpr Nanoseconds kWordFromCoordinator = 5 * kSecond;
+
+enum class Role { kCoordinator, kServer, kWorker, kTask };
+
+// Which role of a task a message is for.
+Role receiver(const wire::Message& message) {
+  using T = wire::MessageType;
+  switch (std::visit([](const auto& m) { return m.kType; }, message)) {
+    case T::kJoin:
+    case T::kReady:
+    case T::kCommitted:
+    case T::kNormPartial:
+    case T::kSnapshotDone:
+    case T::kMetricNode:
+    case T::kStopped:
+    case T::kFailure:
+      return Role::kCoordinator;
+    case T::kRates:
+    case T::kNormFactor:
+    case T::kSnapshot:
+    case T::kOffer:
+    case T::kNodeChunk:
+    case T::kPull:
+      return Role::kServer;
+    case T::kAssign:
+    case T::kTake:
+    case T::kAbsorbed:
+    case T::kParameterChunk:
+    case T::kGone:
+      return Role::kWorker;
+    default:
+      return Role::kTask;
+  }
+}
+
+std::vector<wire::Rank> ranks_of(const cluster::ClusterSpec& spec, const std::vector<cluster::Task>& tasks) {
+  std::vector<wire::Rank> ranks;
+  for (const cluster::Task& task : tasks) ranks.push_back(static_cast<wire::Rank>(spec.rank_of(task)));
+  return ranks;
+}
+
+}  // namespace
+
+Task::Task(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup setup, TaskSurroundings around)
+    : run_(run),
+      spec_(spec),
+      setup_(std::move(setup)),
+      around_(around),
+      server_ranks_(ranks_of(spec, spec.servers())),
+      table_(run.network->parameters(), static_cast<uint32_t>(server_ranks_.size())) {
+  for (size_t i = 0; i < server_ranks_.size(); ++i)
+    if (server_ranks_[i] == setup_.self) server_index_ = static_cast<uint32_t>(i);
+  if (computes()) memory_ = std::make_unique<worker::ParameterStorage>(table_.parameters());
+  if (!setup_.coordinator) return;
+  cluster::CoordinatorOptions& options = *setup_.coordinator;
+  for (const cluster::Task& task : spec.tasks()) {
+    const auto rank = static_cast<wire::Rank>(spec.rank_of(task));
+    options.tasks.push_back({cluster::to_string(task), cluster::to_string(spec.address_of(task)),
+                             spec.role_of(task) == cluster::Role::kWorker, holds_parameters(rank)});
+  }
+  coordinator_ = std::make_unique<cluster::Coordinator>(std::move(options), table_, around_.transport, around_.log,
+                                                        *setup_.events, around_.clock.now());
+}
+
+Task::~Task() = default;
+
+void Task::start() {
+  if (coordinator_) join();
+}
+
+void Task::join() {
+  around_.transport.send(coordinator_rank(),
+                         wire::Join{computes(), server_index_.has_value(), setup_.threads, setup_.incarnation});
+}
+
+void Task::on_tick() {
+  const Instant now = around_.clock.now();
+  if (writer_)
+    for (wire::SnapshotDone& done : writer_->take_done()) around_.transport.send(coordinator_rank(), std::move(done));
+  if (coordinator_) {
+    coordinator_->on_tick(now);
+    if (stopped_ && coordinator_->finished()) ended_ = stopped_;
+  }
+  if (give_up_at_ && now >= *give_up_at_) end(ExitCode::kPeerLost, give_up_reason_);
+}
+
+void Task::interrupt() {
+  if (coordinator_) return coordinator_->interrupt();
+  end(ExitCode::kInterrupted, "interrupted");
+}
+
+void Task::on_connected(wire::Rank peer, uint64_t) {
+  if (peer == coordinator_rank()) join();
+}
+
+void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
+  if (ended_ && !coordinator_) return;
+  Status status;
+  switch (receiver(message)) {
+    case Role::kCoordinator:
+      if (coordinator_) status = coordinator_->on_message(from, message);
+      break;
+    case Role::kServer:
+      if (server_) status = server_->on_message(from, message, payload);
+      break;
+    case Role::kWorker:
+      if (working_) status = around_.driver.deliver(from, message, payload);
+      break;
+    case Role::kTask:
+      if (from != coordinator_rank()) break;
+      if (const auto* m = std::get_if<wire::Begin>(&message)) begin(*m);
+      if (const auto* m = std::get_if<wire::Stop>(&message)) stop(*m);
+      break;
+  }
+  if (status) return;
+  if (from == setup_.self) return fail_run(status.error());
+  around_.log.warning("{} is cut off: {}", name(from), status.error().message);
+  around_.transport.disconnect(from, status.error().message);
+}
+
+void Task::begin(const wire::Begin& begin) {
+  if (server_ || working_ || stopped_) return;
+  if (server_index_)
+    if (const Status loaded = begin_server(begin); !loaded) return fail_run(loaded.error());
+  if (!computes()) {
+    around_.transport.send(coordinator_rank(), wire::Ready{});
+    return;
+  }
+  auto feed = setup_.feed ? setup_.feed(begin)
+                          : std::make_unique<DataFeed>(run_, begin.micro_batches, begin.eval_micro_batches);
+  working_ = true;
+  around_.driver.begin(std::make_unique<WorkerSide>(run_, table_, *memory_, server_ranks_, begin, around_.transport,
+                                                    std::move(feed)),
+                       *this);
+}
+
+Status Task::begin_server(const wire::Begin& begin) {
+  writer_ = std::make_unique<SnapshotWriter>(table_, *server_index_, run_.optimizer.optimizer->slot_names(), around_.files,
+                                             around_.log, around_.wake);
+  ps::ShardServerOptions options;
+  options.micro_batches = begin.micro_batches;
+  options.norms = run_.optimizer.clip_norm.has_value();
+  options.pool_bytes = server_pool_bytes(begin.micro_batches);
+  options.coordinator = coordinator_rank();
+  if (setup_.in_place) options.in_place.assign(memory_->pointers().begin(), memory_->pointers().end());
+  server_ = std::make_unique<ps::ShardServer>(table_, *server_index_, std::move(options), *run_.optimizer.optimizer,
+                                              around_.transport, *writer_);
+  DTRAIN_TRY(load_shard(run_, table_, *server_index_, {begin.checkpoint, setup_.init_model}, around_.files, *server_));
+  server_->start(begin.step);
+  return {};
+}
+
+void Task::worker_prepared() { around_.transport.send(coordinator_rank(), wire::Ready{}); }
+
+void Task::worker_failed(const Error& error) { fail_run(error); }
+
+// The coordinator ends the run for all, and says so to this task too.
+void Task::fail_run(const Error& error) {
+  if (stopped_ || ended_) return;
+  around_.log.error("{}", error.message);
+  around_.transport.send(coordinator_rank(), wire::Failure{static_cast<uint8_t>(error.code), error.message});
+}
+
+void Task::stop(const wire::Stop& stop) {
+  if (stopped_) return;
+  stopped_ = static_cast<ExitCode>(stop.exit_code);
+  if (working_) around_.driver.stop();
+  working_ = false;
+  around_.transport.send(coordinator_rank(), wire::Stopped{});
+  if (coordinator_) return;  // leaves last
+  if (*stopped_ != ExitCode::kDone) around_.log.error("{} ended the run: {}", name(coordinator_rank()), stop.reason);
+  ended_ = stopped_;
+}
+
+void Task::end(ExitCode code, const std::string& reason) {
+  if (ended_) return;
+  if (working_) around_.driver.stop();
+  working_ = false;
+  around_.log.error("{}", reason);
+  ended_ = code;
+}
+
+void Task::on_lost(wire::Rank peer, const std::string& reason) {
+  if (ended_) return;
+  if (server_) server_->peer_lost(peer);
+  if (coordinator_) return coordinator_->on_lost(peer, reason);
+  if (stopped_) return;
+  const std::string lost = fmt::format("lost {}: {}", name(peer), reason);
+  if (peer == coordinator_rank()) return end(ExitCode::kPeerLost, lost);
+  if (!holds_parameters(peer) || give_up_at_) return;
+  give_up_at_ = around_.clock.now() + kWordFromCoordinator;
+  give_up_reason_ = lost;
+}
+
+void Task::on_refused(wire::Rank by, const wire::Refuse& refuse) {
+  const cluster::TaskAddress& address = spec_.address_of(spec_.task_of(static_cast<int>(by)));
+  end(static_cast<ExitCode>(refuse.exit_code),
+      net::explain(refuse, {cluster::to_string(spec_.task_of(static_cast<int>(by))), address.host, address.port}));
+}
+
+void Task::on_unreachable(wire::Rank peer, const std::string& reason) {
+  end(ExitCode::kPeerLost, fmt::format("cannot reach {}: {}", name(peer), reason));
+}
+
+std::string Task::name(wire::Rank rank) const {
+  const cluster::Task& task = spec_.task_of(static_cast<int>(rank));
+  return fmt::format("{} at {}", cluster::to_string(task), cluster::to_string(spec_.address_of(task)));
+}
+
+bool Task::holds_parameters(wire::Rank rank) const {
+  return std::find(server_ranks_.begin(), server_ranks_.end(), rank) != server_ranks_.end();
+}
+
+bool Task::computes() const {
+  return spec_.role_of(spec_.task_of(static_cast<int>(setup_.self))) == cluster::Role::kWorker;
+}
+
+}  // namespace dtrain::node

@@ -1,0 +1,99 @@
+// One task of a run: its roles (coordinator, shard server, worker) behind a transport, from joining the run to its end. Knows
+// neither sockets nor threads: whoever owns it drives the transport, the clock and the worker.
+//
+// One thread, the transport's loop.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/coordinator.h"
+#include "cluster/spec.h"
+#include "net/transport.h"
+#include "node/run_definition.h"
+#include "node/snapshot_writer.h"
+#include "node/worker_driver.h"
+#include "ps/shard_server.h"
+
+namespace dtrain::node {
+
+// What surrounds a task; all of it outlives the task.
+struct TaskSurroundings {
+  net::Transport& transport;
+  WorkerDriver& driver;
+  FileSystem& files;
+  const Clock& clock;
+  Log& log;
+  std::function<void()> wake;  // makes the loop call on_tick soon; from any thread
+};
+
+struct TaskSetup {
+  wire::Rank self = 0;
+  uint64_t incarnation = 0;
+  uint32_t threads = 1;    // that this host can give to one micro-batch
+  std::string init_model;  // file; empty: drawn, or from the checkpoint
+  // Of rank 0, which is the coordinator: what its options leave to the run (tasks, table) is filled in by the task.
+  std::optional<cluster::CoordinatorOptions> coordinator;
+  cluster::CoordinatorEvents* events = nullptr;
+  // In one process the server's values are the worker's memory.
+  bool in_place = false;
+  // Where the worker's micro-batches come from; empty: the run's data.
+  std::function<std::unique_ptr<worker::BatchFeed>(const wire::Begin&)> feed;
+};
+
+class Task final : public net::Handler, private WorkerDriver::Listener {
+ public:
+  Task(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup setup, TaskSurroundings around);
+  ~Task() override;
+
+  // Joins the run of its own coordinator; after the transport has started.
+  void start();
+  void on_tick();
+  // The user wants the run to end: the coordinator ends it for all, another task leaves.
+  void interrupt();
+  // Set when the task has nothing left to do but to flush what it has sent.
+  std::optional<ExitCode> ended() const { return ended_; }
+
+  void on_connected(wire::Rank peer, uint64_t incarnation) override;
+  void on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) override;
+  void on_lost(wire::Rank peer, const std::string& reason) override;
+  void on_refused(wire::Rank by, const wire::Refuse& refuse) override;
+  void on_unreachable(wire::Rank peer, const std::string& reason) override;
+
+ private:
+  void worker_prepared() override;
+  void worker_failed(const Error& error) override;
+
+  void join();
+  void begin(const wire::Begin& begin);
+  Status begin_server(const wire::Begin& begin);
+  void stop(const wire::Stop& stop);
+  void end(ExitCode code, const std::string& reason);
+  void fail_run(const Error& error);
+  std::string name(wire::Rank rank) const;
+  bool holds_parameters(wire::Rank rank) const;
+  bool computes() const;
+  wire::Rank coordinator_rank() const { return 0; }
+
+  const RunDefinition& run_;
+  const cluster::ClusterSpec& spec_;
+  TaskSetup setup_;
+  TaskSurroundings around_;
+  std::vector<wire::Rank> server_ranks_;
+  std::optional<uint32_t> server_index_;  // of this task among the servers
+  ps::BlockTable table_;
+  std::unique_ptr<worker::ParameterStorage> memory_;  // of the worker
+  std::unique_ptr<cluster::Coordinator> coordinator_;
+  std::unique_ptr<SnapshotWriter> writer_;
+  std::unique_ptr<ps::ShardServer> server_;
+  bool working_ = false;  // the driver has the worker
+  std::optional<ExitCode> stopped_;  // the coordinator's word
+  std::optional<Instant> give_up_at_;  // a server is gone, and the coordinator has not said so yet
+  std::string give_up_reason_;
+  std::optional<ExitCode> ended_;
+};
+
+}  // namespace dtrain::node

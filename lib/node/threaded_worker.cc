@@ -1,0 +1,85 @@
+#include "node/threaded_worker.h"
+
+namespace dtrain::node {
+
+void ThreadedWorker::begin(std::unique_ptr<WorkerSide> worker, Listener& listener) {
+  worker_ = std::move(worker);
+  listener_ = &listener;
+  // Gradient memory comes back on the loop thread, sometimes under the mutex: the news takes the way of a message.
+  worker_->pool().on_return([this] {
+    post_([this] {
+      { std::lock_guard lock(mutex_); }
+      changed_.notify_all();
+    });
+  });
+  thread_ = std::thread([this] { compute(); });
+}
+
+Status ThreadedWorker::deliver(wire::Rank from, const wire::Message& message, ByteSpan payload) {
+  Status status;
+  {
+    std::lock_guard lock(mutex_);
+    status = worker_->protocol().on_message(from, message, payload);
+  }
+  changed_.notify_all();
+  return status;
+}
+
+void ThreadedWorker::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ThreadedWorker::compute() {
+  auto failed = [this](const Error& error) { post_([this, error] { listener_->worker_failed(error); }); };
+  if (const Status status = worker_->prepare(); !status) return failed(status.error());
+  post_([this] { listener_->worker_prepared(); });
+  while (const std::optional<worker::Work> work = wait_for_work()) {
+    const Status status = worker_->run(*work, *this);
+    std::lock_guard lock(mutex_);
+    const bool of_use = !stopping_ && !worker_->protocol().cancelled(*work);
+    worker_->protocol().finished(*work);
+    if (!status && of_use) return failed(status.error());
+  }
+}
+
+std::optional<worker::Work> ThreadedWorker::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  std::optional<worker::Work> work;
+  changed_.wait(lock, [&] { return stopping_ || (work = worker_->protocol().next_work()); });
+  if (stopping_) return std::nullopt;
+  worker_->protocol().started(*work);
+  return work;
+}
+
+// No deadline here: the loop thread hears when a peer is lost, and stops this one.
+Status ThreadedWorker::wait(const worker::Work& work, const std::function<bool()>& done) {
+  std::unique_lock lock(mutex_);
+  bool cancelled = false;
+  changed_.wait(lock, [&] { return stopping_ || (cancelled = worker_->protocol().cancelled(work)) || done(); });
+  if (stopping_ || cancelled) return fail(ExitCode::kInterrupted, "the work is of no use any more");
+  return {};
+}
+
+Status ThreadedWorker::await_parameter(const worker::Work& work, ParameterIndex p) {
+  return wait(work, [&] { return worker_->protocol().parameter_ready(p, work.step); });
+}
+
+Status ThreadedWorker::await_memory(const worker::Work& work, const std::function<bool()>& free) { return wait(work, free); }
+
+void ThreadedWorker::metrics(const worker::Work& work, double loss, double samples, double correct) {
+  std::lock_guard lock(mutex_);
+  worker_->protocol().metrics(work, loss, samples, correct);
+}
+
+void ThreadedWorker::gradient(const worker::Work& work, ParameterIndex p, const float* values,
+                              std::shared_ptr<const void> owner) {
+  std::lock_guard lock(mutex_);
+  worker_->protocol().gradient(work, p, values, std::move(owner));
+}
+
+}  // namespace dtrain::node

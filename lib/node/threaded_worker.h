@@ -1,0 +1,50 @@
+// Runs the worker of a task of a cluster on a thread of its own, beside the loop that speaks with the others: parameters arrive
+// and gradients leave while it computes.
+//
+// One mutex guards the worker's protocol; both threads take it for a moment at a time. What the compute thread sends is
+// posted to the loop, in order.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "node/worker_driver.h"
+
+namespace dtrain::node {
+
+class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
+ public:
+  // `post` runs a function on the loop thread, soon, in the order of the calls; from any thread.
+  using Post = std::function<void(std::function<void()>)>;
+  explicit ThreadedWorker(Post post) : post_(std::move(post)) {}
+  ~ThreadedWorker() override { stop(); }
+
+  void begin(std::unique_ptr<WorkerSide> worker, Listener& listener) override;
+  Status deliver(wire::Rank from, const wire::Message& message, ByteSpan payload) override;
+  void stop() override;
+
+ private:
+  void compute();
+  std::optional<worker::Work> wait_for_work();
+  // Waits until `done()`, called under the mutex, holds; an error where the work is of no use any more.
+  Status wait(const worker::Work& work, const std::function<bool()>& done);
+
+  Status await_parameter(const worker::Work& work, ParameterIndex p) override;
+  Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
+  void metrics(const worker::Work& work, double loss, double samples, double correct) override;
+  void gradient(const worker::Work& work, ParameterIndex p, const float* values, std::shared_ptr<const void> owner) override;
+
+  const Post post_;
+  std::unique_ptr<WorkerSide> worker_;
+  Listener* listener_ = nullptr;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;  // under mutex_
+  std::thread thread_;
+};
+
+}  // namespace dtrain::node

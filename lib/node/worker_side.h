@@ -1,0 +1,44 @@
+// The worker role of a process but for what drives it: the protocol, the programs, the memory, the data. Made when the
+// coordinator has said Begin.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "node/run_definition.h"
+#include "proto-free-wire/message.h"
+#include "ps/block_table.h"
+#include "worker/engine/batch_feed.h"
+#include "worker/engine/gradient_pool.h"
+#include "worker/engine/parameter_storage.h"
+#include "worker/engine/step_engine.h"
+#include "worker/worker_protocol.h"
+
+namespace dtrain::node {
+
+class WorkerSide {
+ public:
+  // `memory` is where parameters lie (the servers' own, in one process) and must outlive it, like all that is referred to.
+  WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
+             std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
+             std::unique_ptr<worker::BatchFeed> feed);
+
+  // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's own.
+  Status prepare();
+  Status run(const worker::Work& work, worker::StepPort& port) { return engine_->run(work, port); }
+
+  worker::WorkerProtocol& protocol() { return protocol_; }
+  worker::GradientPool& pool() { return pool_; }
+
+ private:
+  const RunDefinition& run_;
+  const worker::ParameterStorage& memory_;
+  const wire::Begin begin_;
+  worker::WorkerProtocol protocol_;
+  worker::GradientPool pool_;
+  std::unique_ptr<worker::BatchFeed> feed_;
+  std::optional<worker::StepEngine> engine_;
+};
+
+}  // namespace dtrain::node

@@ -1,0 +1,28 @@
+// One plain fp32 array for every parameter, in one piece of memory: values that a worker computes with, or a set of their
+// gradients (of a statistic: its next value). The reader synchronises.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tensor/buffer.h"
+#include "tensor/parameter.h"
+
+namespace dtrain::worker {
+
+class ParameterStorage {
+ public:
+  // Zeroed, so that the first step does not pay for page faults in the middle of backward.
+  explicit ParameterStorage(std::span<const ParameterInfo> parameters);
+
+  // Each aligned to 64 bytes.
+  std::span<float* const> pointers() const { return pointers_; }
+  float* at(ParameterIndex p) const { return pointers_[static_cast<size_t>(p)]; }
+  static size_t bytes(std::span<const ParameterInfo> parameters);
+
+ private:
+  Buffer buffer_;
+  std::vector<float*> pointers_;
+};
+
+}  // namespace dtrain::worker
