@@ -257,5 +257,26 @@ TEST_P(Search, LossesAndFreezesCostNoGradient) {
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, Search, testing::Range(1u, 7u));
 
+// With many micro-batches, sums of far-apart leaves outnumber the tree's depth unless they are taken in order.
+class DeepSearch : public Search {};
+
+TEST_P(DeepSearch, LeavesFromEverywhereFitIntoTheSmallestPool) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    Cluster cluster(table, k, optimizer, facts, 0, seed);
+    begin(cluster);
+    for (int64_t step = 0; step < kSteps; ++step) {
+      for (uint32_t i = 0; i < k; ++i) cluster.give(cluster.join(), step, i, i + 1, true);
+      while (cluster.deliver()) {
+      }
+      ASSERT_EQ(cluster.server.version(), step + 1);
+      expect_state(cluster, table, expected.values[static_cast<size_t>(step)]);
+    }
+    EXPECT_GT(cluster.server.admission().peak(), 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(MicroBatches, DeepSearch, testing::Values(13u, 16u));
+
 }  // namespace
 }  // namespace dtrain::ps

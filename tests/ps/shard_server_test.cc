@@ -19,7 +19,7 @@ constexpr wire::Rank kCoordinator = 0, kWorker = 10, kOther = 11;
 class ShardServerTest : public testing::Test {
  protected:
   void make(uint32_t k, uint32_t count = 1, bool norms = false, const std::string& optimizer_toml = "momentum = 0.9",
-            std::vector<float*> in_place = {}) {
+            std::vector<float*> in_place = {}, size_t pool_bytes = size_t{1} << 30) {
     micro_batches = k;
     table = std::make_unique<BlockTable>(small_model(), count);
     optimizer = make_optimizer(optimizer_toml);
@@ -28,7 +28,7 @@ class ShardServerTest : public testing::Test {
     servers.clear();
     for (uint32_t s = 0; s < count; ++s) {
       servers.push_back(std::make_unique<ShardServer>(
-          *table, s, ShardServerOptions{k, norms, size_t{1} << 30, kCoordinator, in_place}, *optimizer, outbox, sink));
+          *table, s, ShardServerOptions{k, norms, pool_bytes, kCoordinator, in_place}, *optimizer, outbox, sink));
       load_all(*servers.back(), s, *table, *oracle);
     }
   }
@@ -365,6 +365,22 @@ TEST_F(ShardServerTest, AnswersOnlyWhenNothingThatItAskedForIsUnderWay) {
   ASSERT_EQ(absorbed.size(), 1u);
   EXPECT_EQ(absorbed[0].first, kWorker);
   EXPECT_EQ(servers[0]->counters().duplicates, 1u);
+}
+
+// Room for one sum beside the reserve of the first block.
+TEST_F(ShardServerTest, WhoWaitsIsAskedWhenAPeerIsLost) {
+  make(4, 1, false, "", {}, Admission::smallest_pool(BlockTable(small_model(), 1), 0, 4) + 17000 * sizeof(float));
+  start();
+  ok(*servers[0], kWorker, wire::Offer{0, 3, 2, 3});
+  EXPECT_EQ(outbox.all<wire::Take>().size(), 1u);
+  ok(*servers[0], kOther, wire::Offer{0, 3, 0, 1});
+  EXPECT_TRUE(outbox.all<wire::Take>().empty());
+  servers[0]->peer_lost(kWorker);
+  const auto takes = outbox.all<wire::Take>();
+  ASSERT_EQ(takes.size(), 1u);
+  EXPECT_EQ(takes[0].first, kOther);
+  servers[0]->peer_lost(kOther);
+  EXPECT_EQ(servers[0]->admission().used(), 0u);
 }
 
 TEST_F(ShardServerTest, TakesPayloadsAtAnyAddress) {
