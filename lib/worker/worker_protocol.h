@@ -4,11 +4,10 @@
 //
 // Threading: one thread, the process's loop. Values that the compute side hands in are not copied: their owner is held
 // until the server has answered, and in every message under way.
-// It knows no connections: a worker that loses its coordinator or a server begins anew, as another incarnation on
-// connections of its own, with a new protocol.
-// What must hold: gradients labelled with step t were computed from version t of every block. So parameter memory never
-// turns to another version while a work is in progress, and the compute side reads a parameter only when
-// parameter_ready says so.
+// It knows no connections: a worker joins the run when it reaches all servers, and one that loses its coordinator or a
+// server begins anew, as another incarnation on connections of its own, with a new protocol. What must hold: gradients
+// labelled with step t were computed from version t of every block. So parameter memory never turns to another version
+// while a work is in progress, and the compute side reads a parameter only when parameter_ready says so.
 #pragma once
 
 #include <map>
