@@ -13,9 +13,10 @@
 #endif
 
 // DTRAIN_CLONES before a function: compiled once for each instruction set, chosen when the program is loaded. Not under
-// sanitizers, whose run-time is not ready yet when that choice is made.
+// sanitizers, whose run-time is not ready yet when that choice is made. By level, not by processor: "arch=skylake-avx512"
+// would match that one model and leave its successors with AVX2.
 #if defined(__x86_64__) && !defined(DTRAIN_SANITIZED)
-#define DTRAIN_CLONES __attribute__((target_clones("default", "avx2", "arch=skylake-avx512")))
+#define DTRAIN_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
 #else
 #define DTRAIN_CLONES
 #endif
