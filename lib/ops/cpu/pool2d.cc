@@ -1,10 +1,12 @@
-// pool2d, pool2d.backward: oneDNN's pooling, on the layout that x has. oneDNN knows no ceil: the last windows hang over
-// into additional padding on the right, which is right for maxima and for averages that do not count padding.
+// pool2d, pool2d.backward on the layout that x has: maxima by an own kernel where channels lie side by side, the rest
+// by oneDNN. It knows no ceil: the last windows hang over into additional padding on the right, which is right for
+// maxima and for averages that do not count padding; those that do are an own kernel's too.
 #include "ops/pool2d.h"
 
 #include <algorithm>
 
 #include "ops/cpu/average_pool.h"
+#include "ops/cpu/max_pool.h"
 #include "ops/cpu/onednn.h"
 #include "ops/registry.h"
 
@@ -30,11 +32,11 @@ struct Geometry {
                 : a.count_include_pad && padded ? dnnl::algorithm::pooling_avg_include_padding
                                                 : dnnl::algorithm::pooling_avg_exclude_padding;
     // oneDNN would count the overhang as well.
-    own_kernel = overhangs && algorithm == dnnl::algorithm::pooling_avg_include_padding;
+    counts_overhang = overhangs && algorithm == dnnl::algorithm::pooling_avg_include_padding;
   }
   memory::dims stride, kernel, left, right;
   dnnl::algorithm algorithm;
-  bool overhangs = false, own_kernel = false;
+  bool overhangs = false, counts_overhang = false;
 };
 
 dnnl::pooling_forward::primitive_desc forward_desc(const Geometry& g, const memory::desc& x, const memory::dims& y,
@@ -46,23 +48,26 @@ dnnl::pooling_forward::primitive_desc forward_desc(const Geometry& g, const memo
 class Pool : public OnednnOp {
  public:
   std::optional<std::string> unsupported(const OpRequest& r) const override {
-    return geometry(r).own_kernel ? std::nullopt : OnednnOp::unsupported(r);
+    return own_kernel(r) ? std::nullopt : OnednnOp::unsupported(r);
   }
   Result<std::unique_ptr<Kernel>> plan(const OpRequest& r) const override {
-    if (geometry(r).own_kernel) return own_kernel(r);
+    if (auto kernel = own_kernel(r)) return kernel;
     return OnednnOp::plan(r);
   }
 
  protected:
-  virtual Geometry geometry(const OpRequest& r) const = 0;
+  // nullptr where oneDNN's is to be taken.
   virtual std::unique_ptr<Kernel> own_kernel(const OpRequest& r) const = 0;
 };
 
 class Forward final : public Pool {
-  Geometry geometry(const OpRequest& r) const override {
+  static Geometry geometry(const OpRequest& r) {
     return {r.attributes_as<Pool2d>(), r.inputs[0].shape, r.outputs[0].shape};
   }
-  std::unique_ptr<Kernel> own_kernel(const OpRequest& r) const override { return make_plain_average_pool(r); }
+  std::unique_ptr<Kernel> own_kernel(const OpRequest& r) const override {
+    if (r.attributes_as<Pool2d>().kind == Pool2d::Kind::kMax) return make_max_pool(r, present(r.inputs[0]));
+    return geometry(r).counts_overhang ? make_plain_average_pool(r) : nullptr;
+  }
   tl::expected<Plan, std::string> describe(const OpRequest& r) const override {
     const bool training = r.outputs.size() == 2;
     const auto x = present(r.inputs[0]);
@@ -79,10 +84,15 @@ class Forward final : public Pool {
 };
 
 class Backward final : public Pool {
-  Geometry geometry(const OpRequest& r) const override {
+  static Geometry geometry(const OpRequest& r) {
     return {r.attributes_as<Pool2d>(), r.outputs[0].shape, r.inputs[0].shape};
   }
-  std::unique_ptr<Kernel> own_kernel(const OpRequest& r) const override { return make_plain_average_pool_backward(r); }
+  std::unique_ptr<Kernel> own_kernel(const OpRequest& r) const override {
+    const auto* workspace = dynamic_cast<const WorkspaceLayout*>(r.inputs[1].layout.get());
+    if (r.attributes_as<Pool2d>().kind == Pool2d::Kind::kMax)
+      return workspace ? make_max_pool_backward(r, workspace->input()) : nullptr;
+    return geometry(r).counts_overhang ? make_plain_average_pool_backward(r) : nullptr;
+  }
   tl::expected<Plan, std::string> describe(const OpRequest& r) const override {
     const auto* workspace = dynamic_cast<const WorkspaceLayout*>(r.inputs[1].layout.get());
     if (!workspace) return tl::unexpected<std::string>("a workspace that no pool2d of this backend made");
