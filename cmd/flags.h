@@ -52,7 +52,6 @@ struct RunFileFlags {
   void declare(CLI::App& app) {
     app.add_option("RUN", file, "the run file (TOML)")->required();
     app.add_option("--set", set, "override one key of the run file, as train.batch=64; repeatable")
-        ->expected(1)
         ->allow_extra_args(false)
         ->type_name("KEY=VALUE");
   }

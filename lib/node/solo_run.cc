@@ -40,7 +40,7 @@ ExitCode run_solo(const RunDefinition& run, TaskSetup setup, FileSystem& files, 
   net::LocalTransport transport;
   InlineWorker worker(transport);
   Bell bell;
-  Task task(run, spec, std::move(setup), {transport, worker, files, clock, log, [&bell] { bell.ring(); }});
+  Task task(run, spec, std::move(setup), {transport, transport, worker, files, clock, log, [&bell] { bell.ring(); }});
   transport.start(task);
   task.start();
   int interrupted = 0;

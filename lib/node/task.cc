@@ -142,7 +142,7 @@ void Task::begin(const wire::Begin& begin) {
   auto feed = setup_.feed ? setup_.feed(begin)
                           : std::make_unique<DataFeed>(run_, begin.micro_batches, begin.eval_micro_batches);
   working_ = true;
-  around_.driver.begin(std::make_unique<WorkerSide>(run_, table_, *memory_, server_ranks_, begin, around_.transport,
+  around_.driver.begin(std::make_unique<WorkerSide>(run_, table_, *memory_, server_ranks_, begin, around_.worker_outbox,
                                                     std::move(feed)),
                        *this);
 }

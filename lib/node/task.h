@@ -23,6 +23,7 @@ namespace dtrain::node {
 // What surrounds a task; all of it outlives the task.
 struct TaskSurroundings {
   net::Transport& transport;
+  wire::Outbox& worker_outbox;  // for what the worker sends, from whichever thread its driver uses
   WorkerDriver& driver;
   FileSystem& files;
   const Clock& clock;

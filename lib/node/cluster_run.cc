@@ -1,0 +1,112 @@
+#include "node/cluster_run.h"
+
+#include <thread>
+
+#include "config/canonical.h"
+#include "net/asio/asio_transport.h"
+#include "node/threaded_worker.h"
+#include "ops/cpu/fingerprint.h"
+
+namespace dtrain::node {
+namespace {
+
+// Sends from whatever thread: what does not come from the loop is posted to it, in order.
+class AnyThreadOutbox final : public wire::Outbox {
+ public:
+  explicit AnyThreadOutbox(net::AsioTransport& transport) : transport_(transport), loop_(std::this_thread::get_id()) {}
+
+  void send(wire::Rank to, wire::Message message, wire::Payload payload = {}) override {
+    if (std::this_thread::get_id() == loop_) return transport_.send(to, std::move(message), std::move(payload));
+    transport_.post([this, to, message = std::move(message), payload = std::move(payload)]() mutable {
+      transport_.send(to, std::move(message), std::move(payload));
+    });
+  }
+
+ private:
+  net::AsioTransport& transport_;
+  const std::thread::id loop_;
+};
+
+bool serves(const cluster::ClusterSpec& spec, const cluster::Task& task) {
+  return !spec.has_ps() || spec.role_of(task) == cluster::Role::kPs;
+}
+
+// Whether two tasks have anything to say to each other: everybody to the coordinator, workers to servers.
+bool talk(const cluster::ClusterSpec& spec, const cluster::Task& a, const cluster::Task& b) {
+  if (a == spec.coordinator() || b == spec.coordinator()) return true;
+  auto works = [&](const cluster::Task& t) { return spec.role_of(t) == cluster::Role::kWorker; };
+  return (works(a) && serves(spec, b)) || (works(b) && serves(spec, a));
+}
+
+Result<wire::Hello> hello(const RunDefinition& run, const cluster::ClusterSpec& spec, const TaskSetup& setup,
+                          const ClusterRunOptions& options) {
+  wire::Hello hello;
+  hello.program = DTRAIN_VERSION;
+  hello.incarnation = setup.incarnation;
+  hello.run_digest = run.run_digest;
+  hello.data_digest = run.data_digest;
+  hello.cluster_digest = sha256(cluster::to_string(spec));
+  if (options.computes && !run.spec.train.allow_different_arithmetic) {
+    DTRAIN_TRY_ASSIGN(hello.fingerprint, ops::cpu::fingerprint());
+  }
+  return hello;
+}
+
+net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup, const ClusterRunOptions& options,
+                       const config::TrainSpec& train, wire::Hello hello) {
+  auto duration = [](double seconds) { return static_cast<Nanoseconds>(seconds * kSecond); };
+  net::AsioConfig c;
+  c.self = setup.self;
+  c.hello = std::move(hello);
+  const cluster::Task& self = spec.task_of(static_cast<int>(setup.self));
+  for (const cluster::Task& task : spec.tasks()) {
+    const cluster::TaskAddress& address = spec.address_of(task);
+    c.endpoints.push_back({cluster::to_string(task), address.host, address.port});
+    const auto rank = static_cast<wire::Rank>(spec.rank_of(task));
+    if (rank == setup.self || !talk(spec, self, task)) continue;
+    (rank < setup.self ? c.dial : c.awaited).push_back(rank);  // the later one dials
+  }
+  if (options.listen_fd >= 0) c.listen_fds.push_back(options.listen_fd);
+  c.timeouts.peer = duration(train.peer_timeout);
+  c.timeouts.heartbeat = c.timeouts.peer / 4;
+  c.timeouts.start = duration(train.start_timeout);
+  return c;
+}
+
+}  // namespace
+
+Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup setup,
+                                const ClusterRunOptions& options, FileSystem& files, const Clock& clock, Log& log,
+                                const std::atomic<int>& interrupts) {
+  constexpr Nanoseconds kTick = 50 * kMillisecond, kFarewell = 3 * kSecond;
+  DTRAIN_TRY_ASSIGN(wire::Hello mine, hello(run, spec, setup, options));
+  DTRAIN_TRY_ASSIGN(const auto transport, net::AsioTransport::create(config(spec, setup, options, run.spec.train, std::move(mine)), log));
+  AnyThreadOutbox outbox(*transport);
+  ThreadedWorker worker([&](std::function<void()> f) { transport->post(std::move(f)); });
+  std::function<void()> check;  // looks after the task, and ends the loop with it
+  Task task(run, spec, std::move(setup),
+            {*transport, outbox, worker, files, clock, log, [&] { transport->post([&] { check(); }); }});
+
+  bool leaving = false;
+  int interrupted = 0;
+  check = [&] {
+    if (leaving) return;
+    for (; interrupted < interrupts.load(); ++interrupted) task.interrupt();
+    task.on_tick();
+    if (!task.ended()) return;
+    leaving = true;
+    transport->drain_and_close(kFarewell, [&] { transport->stop(); });
+  };
+  std::function<void()> tick = [&] {
+    check();
+    if (!leaving) transport->after(kTick, tick);
+  };
+  transport->start(task);
+  transport->post([&] { task.start(); });
+  transport->post(tick);
+  transport->run();
+  worker.stop();
+  return *task.ended();
+}
+
+}  // namespace dtrain::node
