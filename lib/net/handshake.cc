@@ -36,9 +36,18 @@ std::optional<wire::Refuse> first_difference(const wire::Hello& ours, const wire
   return compare_if_both("fingerprint", ours.fingerprint, theirs.fingerprint);
 }
 
+std::string printable(std::string text) {
+  constexpr size_t kLongest = 100;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
 std::string explain(const wire::Refuse& refuse, const Endpoint& by) {
-  return fmt::format("{} ({}) refused this task: {} differs: {} there, {} here", by.name, to_string(by), refuse.field,
-                     refuse.ours, refuse.theirs);
+  return fmt::format("{} ({}) refused this task: {} differs: {} there, {} here", by.name, to_string(by),
+                     printable(refuse.field), printable(refuse.ours), printable(refuse.theirs));
 }
 
 }  // namespace dtrain::net
