@@ -1,6 +1,6 @@
 # One set of flags for every target. Contraction is off so that own kernels give the same bits whatever instructions
 # the compiler picks; warnings are errors under g++ and clang.
-add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno)
+add_compile_options(-Wall -Wextra -Werror -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno -fno-trapping-math)
 add_compile_options($<$<CONFIG:Release>:-O2>)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")  # assertions (DTRAIN_CHECK) do not depend on NDEBUG
 

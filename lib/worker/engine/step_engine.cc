@@ -32,10 +32,24 @@ class StepEngine::Backward final : public graph::Observer {
       sum_ = left;
     }
     if (last_) port_.metrics(work_, sum_.loss, sum_.samples, sum_.correct);
+    forward_done_ = true;
+    for (ParameterIndex p : early_) leave(p);
   }
 
+  // A running statistic is final in the middle of the forward pass. It leaves only with the gradients: a node of step t says
+  // that every parameter was there at version t, and that the metrics are on their way.
   void ready(ParameterIndex p) override {
     if (!running_.gradients) return;
+    if (forward_done_)
+      leave(p);
+    else
+      early_.push_back(p);
+  }
+
+  const Metrics& sum() const { return sum_; }
+
+ private:
+  void leave(ParameterIndex p) {
     const auto n = static_cast<size_t>(engine_.parameters_[static_cast<size_t>(p)].shape.elements());
     const GradientPool::Lease* sum = &running_.gradients;
     for (size_t i = partials_.size(); i-- > 0;) {
@@ -46,9 +60,6 @@ class StepEngine::Backward final : public graph::Observer {
     if (last_) port_.gradient(work_, p, (*sum)->at(p), *sum);
   }
 
-  const Metrics& sum() const { return sum_; }
-
- private:
   StepEngine& engine_;
   const Work& work_;
   StepPort& port_;
@@ -56,6 +67,8 @@ class StepEngine::Backward final : public graph::Observer {
   const Partial& running_;
   const double* raw_;
   const bool last_;
+  bool forward_done_ = false;
+  std::vector<ParameterIndex> early_;
   Metrics sum_;
 };
 
