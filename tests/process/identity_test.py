@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""One run file, many shapes of cluster, one SHA-256 of the model: real processes over sockets."""
+import unittest
+
+import cluster
+
+
+class Identity(cluster.ProcessTest):
+    def assert_same(self, shapes, *args):
+        want = self.train(*args, out="one")
+        for workers, ps in shapes:
+            with self.subTest(workers=workers, ps=ps):
+                flags = ["--workers", workers] + (["--ps", ps] if ps else [])
+                self.assertEqual(self.train(*flags, *args, out=f"c{workers}-{ps}"), want)
+        return want
+
+    def test_servers_of_their_own(self):
+        self.assert_same([(workers, ps) for workers in (1, 2, 3, 4) for ps in (1, 2, 3)])
+
+    def test_servers_beside_the_workers(self):
+        self.assert_same([(workers, 0) for workers in (1, 2, 3, 4)])
+
+    def test_more_workers_than_micro_batches(self):
+        self.assert_same([(7, 1)])
+
+    def test_two_threads(self):
+        self.assert_same([(2, 1), (3, 0)], "--set", "train.threads=2")
+
+    def test_blocks_on_all_servers(self):
+        # dense1.weight has 1.2 million elements here, about five blocks.
+        wide = ["--set", "train.steps=6", "--set",
+                'network.layers=[{type="flatten"},{name="dense1",type="linear",units=8400,activation="relu"},'
+                '{name="dense2",type="linear",units=10},{type="softmax_cross_entropy"}]']
+        self.assertIn("server 2: ", self.dtrain("check", self.run_toml, "--ps", 3, *wide).out)
+        self.assert_same([(2, 3), (3, 0)], *wide)
+
+    def test_evaluation_does_not_disturb(self):
+        want = self.train(out="one")
+        data = [a for key in ("format=idx", "images=" + self.path("images.idx"), "labels=" + self.path("labels.idx"))
+                for a in ("--set", "data.test." + key)]
+        flags = [*data, "--set", "train.eval_every=7"]
+        self.assertEqual(self.train(*flags, out="solo"), want)
+        self.assertEqual(self.train(*flags, "--workers", 3, "--ps", 2, out="many"), want)
+        solo, many = self.events("solo", "eval"), self.events("many", "eval")
+        self.assertEqual([e["step"] for e in solo], [7, 14, 21, 28, 35, 40])
+        self.assertEqual(solo, many, "the same loss and accuracy, to the last digit")
+
+    def test_metrics_are_the_same_too(self):
+        self.train(out="solo")
+        self.train("--workers", 3, "--ps", 2, out="many")
+        self.train("--workers", 4, out="beside")
+
+        def numbers(out):
+            return [{k: v for k, v in row.items() if k != "samples_per_s"} for row in self.rows(out) if "event" not in row]
+        self.assertEqual(len(numbers("solo")), 8)
+        self.assertEqual(numbers("solo"), numbers("many"))
+        self.assertEqual(numbers("solo"), numbers("beside"))
+
+    def test_what_belongs_to_the_run_changes_the_hash(self):
+        # Without this the tests above could compare something that never changes.
+        hashes = [self.train(*flags, out=f"o{i}") for i, flags in enumerate(
+            [[], ["--set", "seed=12"], ["--set", "train.micro_batch=20"], ["--set", "data.train.shuffle=false"],
+             ["--set", "optimizer.lr=0.0021"], ["--set", "train.steps=39"]])]
+        self.assertEqual(len(set(hashes)), len(hashes))
+
+
+if __name__ == "__main__":
+    unittest.main()
