@@ -88,9 +88,17 @@ void SimWorker::pump() {
   later(&SimWorker::compute);
 }
 
+void SimWorker::check_memory() {
+  if (computing_ && std::bit_cast<uint32_t>(probe(memory_)) != std::bit_cast<uint32_t>(probe_at_start_)) {
+    world_.fail(fmt::format("parameters changed under a work of step {}", work_->step));
+  }
+}
+
 void SimWorker::leave() {
+  check_memory();  // also a cancelled work keeps its parameters until it is left
   const worker::Work work = *work_;
   ++task_;
+  computing_ = false;
   work_.reset();
   gradients_.clear();
   protocol_.finished(work);
@@ -118,10 +126,7 @@ void SimWorker::compute() {
   const Sabotage sabotage = world_.scenario.sabotage;
   if (sabotage == Sabotage::kOverwritten && world_.sabotage_once()) memory_.back().back() += 1.0f;
   const float c = probe(memory_);
-  if (std::bit_cast<uint32_t>(c) != std::bit_cast<uint32_t>(probe_at_start_)) {
-    world_.fail(fmt::format("parameters changed under a work of step {}", work_->step));
-    return;
-  }
+  check_memory();
   const cluster::Metrics metrics = metrics_of(c, *work_, work_->node);
   protocol_.metrics(*work_, metrics.loss, metrics.samples, metrics.correct);
   gradients_.clear();

@@ -37,6 +37,7 @@ class SimWorker {
   void later(void (SimWorker::*what)());
   void compute();
   void hand_in();
+  void check_memory();
   void leave();
   std::vector<float> sum(ParameterIndex p, float c, ps::Node node);
 
