@@ -1,5 +1,5 @@
-// dtrain check: what a run file means, before anything is started: every layer's shape, parameters and FLOPs, every server's
-// blocks, the memory that a task will take; and every mistake.
+// dtrain check: what a run file means, before anything is started: every layer's shape, parameters and FLOPs, every
+// server's blocks, the memory that a task will take; and every mistake.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -38,7 +38,8 @@ void print_layers(const graph::Network& network) {
                    ? layer.type
                    : fmt::format("{} + {}", layer.type, ops::name_of(layer.activation.kind)),
                to_string(layer.output), layer.parameter_elements, layer.forward_flops);
-  fmt::print("{} trainable parameters, {:.4g} forward FLOPs a sample\n\n", network.trainable_elements(), network.forward_flops());
+  fmt::print("{} trainable parameters, {:.4g} forward FLOPs a sample\n\n", network.trainable_elements(),
+             network.forward_flops());
 }
 
 void print_servers(const ps::BlockTable& table, size_t slots) {
@@ -48,8 +49,8 @@ void print_servers(const ps::BlockTable& table, size_t slots) {
                slots ? fmt::format(", {} of optimizer state", bytes_text(bytes * static_cast<double>(slots))) : "");
     for (uint32_t id : table.of_server(s)) {
       const ps::Block& block = table.block(id);
-      fmt::print("  {:<38} {:>10} … {:<10} {:>10} B\n", table.parameters()[static_cast<size_t>(block.parameter)].name, block.first,
-                 block.first + block.elements - 1, block.elements * static_cast<int64_t>(sizeof(float)));
+      fmt::print("  {:<38} {:>10} … {:<10} {:>10} B\n", table.parameters()[static_cast<size_t>(block.parameter)].name,
+                 block.first, block.first + block.elements - 1, block.elements * static_cast<int64_t>(sizeof(float)));
     }
   }
   fmt::print("\n");
@@ -64,14 +65,15 @@ Status check(const CheckFlags& flags) {
   RealFileSystem files;
   DTRAIN_TRY(run.open_data(files));
   DTRAIN_TRY_ASSIGN(const auto cluster, flags.cluster.read());
-  const auto workers = cluster ? static_cast<uint32_t>(cluster->workers().size()) : static_cast<uint32_t>(flags.workers);
+  const auto workers =
+      cluster ? static_cast<uint32_t>(cluster->workers().size()) : static_cast<uint32_t>(flags.workers);
   const auto servers = cluster ? static_cast<uint32_t>(cluster->servers().size())
                                : static_cast<uint32_t>(flags.ps > 0 ? flags.ps : flags.workers);
   print_layers(*run.network);
 
   const int64_t batch = run.spec.train.batch;
-  const int64_t k = run.spec.train.micro_batch ? batch / *run.spec.train.micro_batch
-                                               : node::automatic_micro_batches(batch, workers);
+  const int64_t k =
+      run.spec.train.micro_batch ? batch / *run.spec.train.micro_batch : node::automatic_micro_batches(batch, workers);
   const int64_t steps = run.total_steps();
   fmt::print("data: {} training samples{}; {} steps of {} samples\n", run.train->size(),
              run.test ? fmt::format(", {} test samples", run.test->size()) : "", steps, batch);
@@ -82,28 +84,33 @@ Status check(const CheckFlags& flags) {
 
   const ps::BlockTable table(run.network->parameters(), servers);
   print_servers(table, run.optimizer.optimizer->slots());
-  DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory, node::estimate_memory(run, table, static_cast<uint32_t>(k), workers));
+  DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory,
+                    node::estimate_memory(run, table, static_cast<uint32_t>(k), workers));
   fmt::print("memory of a worker: {} (activations {}, parameters {}, gradients {})\n", bytes_text(memory.worker()),
              bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients));
   fmt::print("memory of the fullest server: {} (two versions {}, optimizer state {}, sums under way {})\n",
-             bytes_text(memory.server()), bytes_text(memory.versions), bytes_text(memory.slots), bytes_text(memory.sums));
+             bytes_text(memory.server()), bytes_text(memory.versions), bytes_text(memory.slots),
+             bytes_text(memory.sums));
   return {};
 }
 
 }  // namespace
 
-const Command kCheck{
-    "check", "say what a run file means, and every mistake in it", [](CLI::App& app) -> std::function<ExitCode()> {
-      auto flags = std::make_shared<CheckFlags>();
-      flags->run_file.declare(app);
-      flags->cluster.declare(app);
-      add_flag_value(app, "--workers", flags->workers, "number of workers, where no cluster is given")->check(CLI::Range(1, 100000));
-      add_flag_value(app, "--ps", flags->ps, "number of parameter servers; 0: beside the workers")->check(CLI::Range(0, 100000));
-      add_switch(app, "--dump_config", flags->dump_config, "print the effective configuration as TOML, and nothing else");
-      return [flags] {
-        const Status done = check(*flags);
-        return done ? ExitCode::kDone : report(done.error());
-      };
-    }};
+const Command kCheck{"check", "say what a run file means, and every mistake in it",
+                     [](CLI::App& app) -> std::function<ExitCode()> {
+                       auto flags = std::make_shared<CheckFlags>();
+                       flags->run_file.declare(app);
+                       flags->cluster.declare(app);
+                       add_flag_value(app, "--workers", flags->workers, "number of workers, where no cluster is given")
+                           ->check(CLI::Range(1, 100000));
+                       add_flag_value(app, "--ps", flags->ps, "number of parameter servers; 0: beside the workers")
+                           ->check(CLI::Range(0, 100000));
+                       add_switch(app, "--dump_config", flags->dump_config,
+                                  "print the effective configuration as TOML, and nothing else");
+                       return [flags] {
+                         const Status done = check(*flags);
+                         return done ? ExitCode::kDone : report(done.error());
+                       };
+                     }};
 
 }  // namespace dtrain::cmd

@@ -15,7 +15,8 @@ struct ClusterFlags {
 
   void declare(CLI::App& app) {
     add_flag_value(app, "--cluster", file, "cluster spec (TOML)")->type_name("FILE");
-    add_flag_value(app, "--cluster_spec", text, "cluster spec as 'worker|HOST:PORT;HOST:PORT,ps|HOST:PORT'")->type_name("SPEC");
+    add_flag_value(app, "--cluster_spec", text, "cluster spec as 'worker|HOST:PORT;HOST:PORT,ps|HOST:PORT'")
+        ->type_name("SPEC");
     add_flag_value(app, "--ps_hosts", ps_hosts, "parameter servers, as HOST:PORT,HOST:PORT")->type_name("HOSTS");
     add_flag_value(app, "--worker_hosts", worker_hosts, "workers, as HOST:PORT,HOST:PORT")->type_name("HOSTS");
   }
@@ -24,7 +25,8 @@ struct ClusterFlags {
   Result<std::optional<cluster::ClusterSpec>> read() const {
     const bool lists = !ps_hosts.empty() || !worker_hosts.empty();
     if (!file.empty() + !text.empty() + lists > 1)
-      return fail(ExitCode::kUsage, "give the cluster once: --cluster, or --cluster_spec, or --ps_hosts and --worker_hosts");
+      return fail(ExitCode::kUsage,
+                  "give the cluster once: --cluster, or --cluster_spec, or --ps_hosts and --worker_hosts");
     auto some = [](Result<cluster::ClusterSpec> spec) -> Result<std::optional<cluster::ClusterSpec>> {
       if (!spec) return tl::unexpected(spec.error());
       return std::optional(std::move(*spec));

@@ -1,4 +1,5 @@
-// What a sub-command is. To add one: cmd/<name>.cc that defines a Command, a line in commands.h, a page man/dtrain-<name>.scd.
+// What a sub-command is. To add one: cmd/<name>.cc that defines a Command, a line in commands.h, a page
+// man/dtrain-<name>.scd.
 #pragma once
 
 #include <functional>

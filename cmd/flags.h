@@ -1,11 +1,11 @@
-// Flags that several commands share, and the way to declare one: `--job_name` also as `--job-name` and as DTRAIN_JOB_NAME in
-// the environment; the command line wins.
+// Flags that several commands share, and the way to declare one: `--job_name` also as `--job-name` and as
+// DTRAIN_JOB_NAME in the environment; the command line wins.
 #pragma once
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -5,11 +5,10 @@
 #include <memory>
 
 #include "base/file_system.h"
-#include "base/log.h"
-#include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/model_file.h"
 #include "commands.h"
 #include "flags.h"
+#include "model_path.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -56,25 +55,10 @@ Status inspect_checkpoint(const FileSystem& files, const std::string& folder, bo
   return {};
 }
 
-// A folder is a checkpoint, or a run's, of which the newest checkpoint is meant.
-Result<std::string> checkpoint_in(RealFileSystem& files, const std::string& path) {
-  DTRAIN_TRY_ASSIGN(const bool itself, files.exists(path + "/" + checkpoint::Manifest::kFileName));
-  if (itself) return path;
-  DTRAIN_TRY_ASSIGN(const bool run, files.exists(path + "/checkpoints"));
-  NullLog log;
-  const checkpoint::CheckpointFolder folder(files, run ? path + "/checkpoints" : path, log);
-  DTRAIN_TRY_ASSIGN(const auto newest, folder.newest());
-  if (!newest) return fail(ExitCode::kCheckpoint, fmt::format("{} holds no complete checkpoint", path));
-  return folder.path_of(newest->step);
-}
-
 Status inspect(const InspectFlags& flags) {
   RealFileSystem files;
-  DTRAIN_TRY_ASSIGN(const bool there, files.exists(flags.path));
-  if (!there) return fail(ExitCode::kCheckpoint, fmt::format("{}: no such file or folder", flags.path));
-  if (!files.list(flags.path)) return inspect_model(files, flags);
-  DTRAIN_TRY_ASSIGN(const std::string folder, checkpoint_in(files, flags.path));
-  return inspect_checkpoint(files, folder, flags.hash);
+  DTRAIN_TRY_ASSIGN(const ModelPath model, find_model(files, flags.path));
+  return model.checkpoint ? inspect_checkpoint(files, model.path, flags.hash) : inspect_model(files, flags);
 }
 
 }  // namespace
@@ -82,10 +66,12 @@ Status inspect(const InspectFlags& flags) {
 const Command kInspect{
     "inspect", "say what a model file or a checkpoint holds", [](CLI::App& app) -> std::function<ExitCode()> {
       auto flags = std::make_shared<InspectFlags>();
-      app.add_option("PATH", flags->path, "model.safetensors, a checkpoint's folder, or a run's folder (its newest checkpoint)")
+      app.add_option("PATH", flags->path,
+                     "model.safetensors, a checkpoint's folder, or a run's folder (its newest checkpoint)")
           ->required();
-      add_switch(app, "--hash", flags->hash,
-                 "print the SHA-256 of the model (names, types, shapes, values) and, of a checkpoint, of the whole state");
+      add_switch(
+          app, "--hash", flags->hash,
+          "print the SHA-256 of the model (names, types, shapes, values) and, of a checkpoint, of the whole state");
       return [flags] {
         const Status done = inspect(*flags);
         return done ? ExitCode::kDone : report(done.error());

@@ -1,6 +1,5 @@
 // dtrain launch: the whole cluster of a run, as processes on this machine.
 #include <fmt/format.h>
-#include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "launch/supervisor.h"
 #include "node/out_folder.h"
 #include "node/run_definition.h"
+#include "process.h"
 #include "run_flags.h"
 
 namespace dtrain::cmd {
@@ -46,27 +46,23 @@ Status all_local(const cluster::ClusterSpec& spec, const std::string& file) {
   for (const cluster::Task& task : spec.tasks()) {
     const std::string& host = spec.address_of(task).host;
     if (host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0) continue;
-    return fail(ExitCode::kUsage, fmt::format("{} is on {}: launch starts tasks on this machine only; on each host run\n"
-                                              "  dtrain run RUN.toml --cluster {} --job_name {} --task_id N",
-                                              cluster::to_string(task), host, file, task.job));
+    return fail(ExitCode::kUsage,
+                fmt::format("{} is on {}: launch starts tasks on this machine only; on each host run\n"
+                            "  dtrain run RUN.toml --cluster {} --job_name {} --task_id N",
+                            cluster::to_string(task), host, file, task.job));
   }
   return {};
 }
 
-std::string own_path() {
-  char path[PATH_MAX] = {};
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  return n > 0 ? std::string(path, static_cast<size_t>(n)) : "dtrain";
-}
-
-std::vector<std::string> command_line(const LaunchFlags& flags, const cluster::ClusterSpec& spec, const cluster::Task& task,
-                                      const std::string& out, bool coordinator) {
+std::vector<std::string> command_line(const LaunchFlags& flags, const cluster::ClusterSpec& spec,
+                                      const cluster::Task& task, const std::string& out, bool coordinator) {
   std::vector<std::string> words{own_path(), "run", flags.run.run_file.file};
   if (flags.cluster.empty())
     words.insert(words.end(), {"--cluster_spec", cluster::to_string(spec)});
   else
     words.insert(words.end(), {"--cluster", flags.cluster});
-  words.insert(words.end(), {"--job_name", task.job, "--task_id", std::to_string(task.index), "--out", out, "--launched"});
+  words.insert(words.end(),
+               {"--job_name", task.job, "--task_id", std::to_string(task.index), "--out", out, "--launched"});
   for (const std::string& set : flags.run.run_file.set) words.insert(words.end(), {"--set", set});
   if (!flags.run.init.empty()) words.insert(words.end(), {"--init", flags.run.init});
   if (flags.run.resume) words.emplace_back("--resume");
@@ -96,8 +92,9 @@ class Begun {
 
 Result<ExitCode> launch_run(const LaunchFlags& flags) {
   if (flags.cluster.empty() && flags.workers < 1)
-    return fail(ExitCode::kUsage, "a run needs at least one worker: --workers N (with --ps M, or with the servers beside the "
-                                  "workers), or --cluster FILE");
+    return fail(ExitCode::kUsage,
+                "a run needs at least one worker: --workers N (with --ps M, or with the servers beside the "
+                "workers), or --cluster FILE");
   if (!flags.cluster.empty() && (flags.workers || flags.ps))
     return fail(ExitCode::kUsage, "--cluster says which tasks there are; leave out --workers and --ps");
   // What is wrong with the run file is said here once, not by every task.
@@ -142,10 +139,13 @@ const Command kLaunch{
     "launch", "start a run's whole cluster on this machine", [](CLI::App& app) -> std::function<ExitCode()> {
       auto flags = std::make_shared<LaunchFlags>();
       flags->run.declare(app);
-      add_flag_value(app, "--workers", flags->workers, "number of workers", {"--num_workers"})->check(CLI::Range(0, 1024));
-      add_flag_value(app, "--ps", flags->ps, "number of parameter servers; 0 puts a server beside every worker", {"--num_servers"})
+      add_flag_value(app, "--workers", flags->workers, "number of workers", {"--num_workers"})
           ->check(CLI::Range(0, 1024));
-      add_flag_value(app, "--cluster", flags->cluster, "cluster spec (TOML) whose tasks are all on this machine")->type_name("FILE");
+      add_flag_value(app, "--ps", flags->ps, "number of parameter servers; 0 puts a server beside every worker",
+                     {"--num_servers"})
+          ->check(CLI::Range(0, 1024));
+      add_flag_value(app, "--cluster", flags->cluster, "cluster spec (TOML) whose tasks are all on this machine")
+          ->type_name("FILE");
       return [flags] {
         const auto end = launch_run(*flags);
         return end ? *end : report(end.error());

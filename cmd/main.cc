@@ -41,14 +41,16 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& wo
 }
 
 ExitCode run(int argc, char** argv) {
-  CLI::App app("Trains neural networks on a cluster, from declarative files: the same bits on any number of machines.", "dtrain");
+  CLI::App app("Trains neural networks on a cluster, from declarative files: the same bits on any number of machines.",
+               "dtrain");
   app.set_version_flag("--version", "dtrain " DTRAIN_VERSION);
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done, 1 a bug, 2 usage or configuration, 3 data, 4 peer lost, 5 checkpoint, 6 authentication,\n"
       "7 not finite, 130 interrupted.\n"
       "Every flag takes '-' and '_' alike and can be given in the environment as DTRAIN_<FLAG>.\n"
-      "Manual: man dtrain, man dtrain-<command>, man dtrain.toml. A message that begins with \"dtrain: bug\" is worth a\n"
+      "Manual: man dtrain, man dtrain-<command>, man dtrain.toml. A message that begins with \"dtrain: bug\" is worth "
+      "a\n"
       "report, with the run file and the output of dtrain --version.");
 
   std::function<ExitCode()> action;
@@ -65,7 +67,8 @@ ExitCode run(int argc, char** argv) {
   } catch (const CLI::ExtrasError&) {
     const auto chosen = app.get_subcommands();
     const auto words = chosen.empty() ? app.remaining() : chosen.front()->remaining();
-    fmt::print(stderr, "dtrain: {}; see dtrain {}--help\n", did_you_mean(app, words.empty() ? app.remaining(true) : words),
+    fmt::print(stderr, "dtrain: {}; see dtrain {}--help\n",
+               did_you_mean(app, words.empty() ? app.remaining(true) : words),
                chosen.empty() ? "" : chosen.front()->get_name() + " ");
     return ExitCode::kUsage;
   } catch (const CLI::ParseError& e) {

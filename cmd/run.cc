@@ -1,14 +1,10 @@
 // dtrain run: a whole run in this process, or one task of a cluster.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <random>
-#include <thread>
 
 #include "cluster_flags.h"
 #include "commands.h"
@@ -19,6 +15,7 @@
 #include "node/start_plan.h"
 #include "observe/task_log.h"
 #include "ops/cpu/fingerprint.h"
+#include "process.h"
 #include "run_flags.h"
 
 namespace dtrain::cmd {
@@ -33,56 +30,31 @@ struct TaskFlags {
   bool launched = false;
 };
 
-std::atomic<int> interrupts{0};
-
-// The first two signals are the user's word to the run (end after this step, end now); a third one is for a process that does
-// not listen any more.
-void on_signal(int) {
-  if (interrupts.fetch_add(1) >= 2) _exit(static_cast<int>(ExitCode::kInterrupted));
-}
-
-void catch_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  signal(SIGPIPE, SIG_IGN);
-}
-
-uint64_t random_incarnation() {
-  std::random_device device;
-  return (static_cast<uint64_t>(device()) << 32 | device()) | 1;
-}
-
 observe::ProgressMode progress_mode(const std::string& wanted) {
   if (wanted == "never") return observe::ProgressMode::kNone;
   if (wanted == "lines" || (wanted == "auto" && !isatty(STDERR_FILENO))) return observe::ProgressMode::kLines;
   return observe::ProgressMode::kBar;
 }
 
-// Threads that this host can give to one micro-batch: its cores over the workers on it.
-uint32_t offered_threads(const node::RunDefinition& run, const cluster::ClusterSpec& spec, const cluster::Task& self) {
-  if (run.spec.train.threads) return static_cast<uint32_t>(*run.spec.train.threads);
-  uint32_t here = 0;
-  for (const cluster::Task& worker : spec.workers()) here += spec.address_of(worker).host == spec.address_of(self).host;
-  return std::max(1u, std::thread::hardware_concurrency() / std::max(1u, here));
-}
-
 Result<std::optional<std::pair<cluster::ClusterSpec, cluster::Task>>> place(const TaskFlags& flags) {
   DTRAIN_TRY_ASSIGN(auto spec, flags.cluster.read());
   if (!spec) {
     if (!flags.job.empty() || flags.task >= 0)
-      return fail(ExitCode::kUsage, "--job_name and --task_id need a cluster: --cluster FILE, --cluster_spec SPEC, or --ps_hosts "
-                                    "and --worker_hosts");
+      return fail(ExitCode::kUsage,
+                  "--job_name and --task_id need a cluster: --cluster FILE, --cluster_spec SPEC, or --ps_hosts "
+                  "and --worker_hosts");
     return std::optional<std::pair<cluster::ClusterSpec, cluster::Task>>();
   }
   if (flags.job.empty() || flags.task < 0)
-    return fail(ExitCode::kUsage, fmt::format("which task of the cluster is this? Give --job_name and --task_id; tasks: {}",
-                                              fmt::join([&] {
-                                                std::vector<std::string> names;
-                                                for (const auto& t : spec->tasks()) names.push_back(cluster::to_string(t));
-                                                return names;
-                                              }(), ", ")));
+    return fail(ExitCode::kUsage,
+                fmt::format("which task of the cluster is this? Give --job_name and --task_id; tasks: {}",
+                            fmt::join(
+                                [&] {
+                                  std::vector<std::string> names;
+                                  for (const auto& t : spec->tasks()) names.push_back(cluster::to_string(t));
+                                  return names;
+                                }(),
+                                ", ")));
   DTRAIN_TRY_ASSIGN(const cluster::Task self, spec->find(flags.job, flags.task));
   return std::optional(std::make_pair(std::move(*spec), self));
 }
@@ -115,41 +87,46 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   node::TaskSetup setup;
   setup.self = static_cast<wire::Rank>(spec.rank_of(self));
   setup.incarnation = random_incarnation();
-  setup.threads = offered_threads(run, spec, self);
+  setup.threads = offered_threads(run.spec.train, spec, self);
   setup.init_model = flags.run.init;
   if (!setup.init_model.empty()) DTRAIN_TRY(checkpoint::SafetensorsReader::open(files, setup.init_model));
 
   std::unique_ptr<node::RunRecord> record;
   if (coordinates) {
     const node::OutFolder out(flags.run.out_folder(run.spec.name));
-    DTRAIN_TRY_ASSIGN(const node::StartPlan plan, node::plan_start(run, static_cast<int64_t>(spec.workers().size()), out,
-                                                                   flags.run.resume, files, log));
-    DTRAIN_TRY_ASSIGN(record, node::RunRecord::open(run, {out, plan.first_step, plan.steps, plan.micro_batches, tasks_text(spec)},
-                                                    files, clock, log, progress));
+    DTRAIN_TRY_ASSIGN(const node::StartPlan plan, node::plan_start(run, static_cast<int64_t>(spec.workers().size()),
+                                                                   out, flags.run.resume, files, log));
+    DTRAIN_TRY_ASSIGN(
+        record, node::RunRecord::open(run, {out, plan.first_step, plan.steps, plan.micro_batches, tasks_text(spec)},
+                                      files, clock, log, progress));
     setup.coordinator = node::coordinator_options(run, plan, out.checkpoints());
     setup.events = record.get();
   }
   if (solo) return node::run_solo(run, std::move(setup), files, clock, log, interrupts);
-  return node::run_in_cluster(run, spec, std::move(setup), {.listen_fd = flags.listen_fd, .computes = spec.role_of(self) == cluster::Role::kWorker}, files, clock, log,
-                              interrupts);
+  return node::run_in_cluster(run, spec, std::move(setup),
+                              {.listen_fd = flags.listen_fd, .computes = spec.role_of(self) == cluster::Role::kWorker},
+                              files, clock, log, interrupts);
 }
 
 }  // namespace
 
-const Command kRun{
-    "run", "train: a whole run in this process, or one task of a cluster", [](CLI::App& app) -> std::function<ExitCode()> {
-      auto flags = std::make_shared<TaskFlags>();
-      flags->run.declare(app);
-      flags->cluster.declare(app);
-      add_flag_value(app, "--job_name", flags->job, "the job of this task")->type_name("JOB");
-      add_flag_value(app, "--task_id", flags->task, "the index of this task in its job", {"--task_index"})->check(CLI::Range(0, 100000));
-      // For the launcher: an inherited socket that listens already, and that it puts the task's name before each line.
-      add_flag_value(app, "--listen_fd", flags->listen_fd, "")->group("");
-      add_switch(app, "--launched", flags->launched, "")->group("");
-      return [flags] {
-        const auto end = run_task(*flags);
-        return end ? *end : report(end.error());
-      };
-    }};
+const Command kRun{"run", "train: a whole run in this process, or one task of a cluster",
+                   [](CLI::App& app) -> std::function<ExitCode()> {
+                     auto flags = std::make_shared<TaskFlags>();
+                     flags->run.declare(app);
+                     flags->cluster.declare(app);
+                     add_flag_value(app, "--job_name", flags->job, "the job of this task")->type_name("JOB");
+                     add_flag_value(app, "--task_id", flags->task, "the index of this task in its job",
+                                    {"--task_index"})
+                         ->check(CLI::Range(0, 100000));
+                     // For the launcher: an inherited socket that listens already, and that it puts the task's name
+                     // before each line.
+                     add_flag_value(app, "--listen_fd", flags->listen_fd, "")->group("");
+                     add_switch(app, "--launched", flags->launched, "")->group("");
+                     return [flags] {
+                       const auto end = run_task(*flags);
+                       return end ? *end : report(end.error());
+                     };
+                   }};
 
 }  // namespace dtrain::cmd

@@ -80,7 +80,8 @@ Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::Cluster
                                 const std::atomic<int>& interrupts) {
   constexpr Nanoseconds kTick = 50 * kMillisecond, kFarewell = 3 * kSecond;
   DTRAIN_TRY_ASSIGN(wire::Hello mine, hello(run, spec, setup, options));
-  DTRAIN_TRY_ASSIGN(const auto transport, net::AsioTransport::create(config(spec, setup, options, run.spec.train, std::move(mine)), log));
+  DTRAIN_TRY_ASSIGN(const auto transport,
+                    net::AsioTransport::create(config(spec, setup, options, run.spec.train, std::move(mine)), log));
   AnyThreadOutbox outbox(*transport);
   ThreadedWorker worker([&](std::function<void()> f) { transport->post(std::move(f)); });
   std::function<void()> check;  // looks after the task, and ends the loop with it

@@ -1,5 +1,5 @@
-// Runs the worker of a one-process run on the loop's own thread: while it computes it delivers the local messages that its
-// gradients cause, so that the server updates a block while its gradient is still in the cache.
+// Runs the worker of a one-process run on the loop's own thread: while it computes it delivers the local messages that
+// its gradients cause, so that the server updates a block while its gradient is still in the cache.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,8 @@ class InlineWorker final : public WorkerDriver, private worker::StepPort {
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
   void metrics(const worker::Work& work, double loss, double samples, double correct) override;
-  void gradient(const worker::Work& work, ParameterIndex p, const float* values, std::shared_ptr<const void> owner) override;
+  void gradient(const worker::Work& work, ParameterIndex p, const float* values,
+                std::shared_ptr<const void> owner) override;
   // Delivers messages until `done`; there is nobody else to wait for, so running out of them is a bug or the end.
   Status pump_until(const std::function<bool()>& done);
 

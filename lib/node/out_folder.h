@@ -1,5 +1,5 @@
-// The folder that a run writes into (--out): metrics.jsonl, checkpoints/, model.safetensors. The coordinator alone makes it;
-// a folder that already holds a run is refused unless the run is resumed.
+// The folder that a run writes into (--out): metrics.jsonl, checkpoints/, model.safetensors. The coordinator alone
+// makes it; a folder that already holds a run is refused unless the run is resumed.
 #pragma once
 
 #include <string>

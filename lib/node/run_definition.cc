@@ -19,18 +19,19 @@ void check_fit(const graph::Network& network, const config::Value& network_table
                const config::Value& table, const char* part, config::Diagnostics& diagnostics) {
   if (data.sample_shape() != network.input()) {
     diagnostics.error(position_of(network_table, "input"),
-                      fmt::format("network.input is {}, but the samples of [{}] are {}", to_string(network.input()), part,
-                                  to_string(data.sample_shape())));
+                      fmt::format("network.input is {}, but the samples of [{}] are {}", to_string(network.input()),
+                                  part, to_string(data.sample_shape())));
     return;
   }
   const graph::LabelSpec& wanted = network.labels();
   const data::LabelSpec& got = data.labels();
   const bool classes = wanted.kind == graph::LabelSpec::Kind::kClasses;
   if (classes != (got.kind != data::LabelKind::kValues) || got.shape.elements() != wanted.shape.elements()) {
-    diagnostics.error(position_of(table, "labels"),
-                      fmt::format("the loss wants {} of shape {} for each sample, but the labels of [{}] are {} of shape {}",
-                                  classes ? "classes" : "numbers", to_string(wanted.shape), part,
-                                  got.kind == data::LabelKind::kValues ? "numbers" : "classes", to_string(got.shape)));
+    diagnostics.error(
+        position_of(table, "labels"),
+        fmt::format("the loss wants {} of shape {} for each sample, but the labels of [{}] are {} of shape {}",
+                    classes ? "classes" : "numbers", to_string(wanted.shape), part,
+                    got.kind == data::LabelKind::kValues ? "numbers" : "classes", to_string(got.shape)));
   } else if (classes && data.max_label() >= wanted.classes) {
     diagnostics.error(position_of(table, "labels"),
                       fmt::format("the labels of [{}] hold the class {}, but the network has {} (0 … {})", part,

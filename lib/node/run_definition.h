@@ -1,5 +1,5 @@
-// A run as its files define it: configuration, network, optimizer, schedule, and once opened the data, all checked against
-// each other. Immutable after reading and opening; what every command and every task of a run starts from.
+// A run as its files define it: configuration, network, optimizer, schedule, and once opened the data, all checked
+// against each other. Immutable after reading and opening; what every command and every task of a run starts from.
 #pragma once
 
 #include <memory>
@@ -41,8 +41,8 @@ struct RunDefinition {
   double rate_at(int64_t step, int64_t total) const { return optimizer.rate * schedule->factor(step, total); }
 };
 
-// The number of micro-batches K of a step for a run file that does not fix it: the fewest that divide the batch and give
-// every worker one (so that a batch of 128 on 3 workers has 4), at most one a sample.
+// The number of micro-batches K of a step for a run file that does not fix it: the fewest that divide the batch and
+// give every worker one (so that a batch of 128 on 3 workers has 4), at most one a sample.
 int64_t automatic_micro_batches(int64_t batch, int64_t workers);
 
 }  // namespace dtrain::node

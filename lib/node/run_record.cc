@@ -11,8 +11,8 @@ namespace dtrain::node {
 using observe::json_number;
 using observe::json_string;
 
-Result<std::unique_ptr<RunRecord>> RunRecord::open(const RunDefinition& run, Setup setup, FileSystem& files, const Clock& clock,
-                                                   Log& log, observe::Progress& progress) {
+Result<std::unique_ptr<RunRecord>> RunRecord::open(const RunDefinition& run, Setup setup, FileSystem& files,
+                                                   const Clock& clock, Log& log, observe::Progress& progress) {
   const auto resumed = setup.first_step > 0 ? std::optional(setup.first_step) : std::nullopt;
   DTRAIN_TRY_ASSIGN(auto metrics, observe::MetricsFile::open(setup.out.metrics(), resumed));
   return std::unique_ptr<RunRecord>(
@@ -35,8 +35,8 @@ void RunRecord::on_begin(int64_t step, uint32_t threads) {
   row_step_ = step;
   threads_ = threads;
   log_.info("{}: {} {} of {} steps, batch {} in {} micro-batches, {} thread{} each", run_.spec.name, setup_.tasks,
-            step > 0 ? fmt::format("go on after step {}", step) : std::string("begin"), setup_.steps, run_.spec.train.batch,
-            setup_.micro_batches, threads, threads == 1 ? "" : "s");
+            step > 0 ? fmt::format("go on after step {}", step) : std::string("begin"), setup_.steps,
+            run_.spec.train.batch, setup_.micro_batches, threads, threads == 1 ? "" : "s");
   note(metrics_.event("begin", {{"name", json_string(run_.spec.name)},
                                 {"step", fmt::format("{}", step)},
                                 {"steps", fmt::format("{}", setup_.steps)},
@@ -58,7 +58,8 @@ void RunRecord::on_step(const cluster::StepReport& report) {
                     static_cast<double>(setup_.steps) * batch / samples, loss_, per_second, left},
                    now, row);
   if (!row) return;
-  observe::StepRow line{done, static_cast<double>(done) * batch / samples, loss_, std::nullopt, report.rate, per_second};
+  observe::StepRow line{done,      static_cast<double>(done) * batch / samples, loss_, std::nullopt, report.rate,
+                        per_second};
   if (classifies()) line.accuracy = report.metrics.correct / report.metrics.samples;
   note(metrics_.step(line));
   row_at_ = now;
@@ -97,11 +98,13 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
   const Nanoseconds took = began_ ? clock_.now() - began_ : 0;
   progress_.leave_line();
   if (code != ExitCode::kDone) {
-    note(metrics_.event("stopped", {{"exit_code", fmt::format("{}", static_cast<int>(code))}, {"reason", json_string(reason)}}));
+    note(metrics_.event("stopped",
+                        {{"exit_code", fmt::format("{}", static_cast<int>(code))}, {"reason", json_string(reason)}}));
     log_.error("{}", reason);
     return;
   }
-  observe::MetricsFile::Fields fields{{"step", fmt::format("{}", setup_.steps)}, {"seconds", json_number(static_cast<double>(took) / kSecond)}};
+  observe::MetricsFile::Fields fields{{"step", fmt::format("{}", setup_.steps)},
+                                      {"seconds", json_number(static_cast<double>(took) / kSecond)}};
   std::string accuracy;
   if (eval_ && classifies()) {
     fields.emplace_back("test_accuracy", json_number(eval_->correct / eval_->samples));
@@ -109,8 +112,8 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
   }
   fields.emplace_back("model", json_string(model_hash_));
   note(metrics_.event("end", fields));
-  log_.info("done: {} steps, loss {:.4f}{}, {}, model {}", setup_.steps, loss_, accuracy, observe::format_duration(took),
-            model_hash_);
+  log_.info("done: {} steps, loss {:.4f}{}, {}, model {}", setup_.steps, loss_, accuracy,
+            observe::format_duration(took), model_hash_);
 }
 
 checkpoint::Manifest RunRecord::manifest(int64_t version, const std::vector<wire::SnapshotDone>& files) const {

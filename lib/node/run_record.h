@@ -1,5 +1,5 @@
-// What a run leaves behind and says: metrics.jsonl, manifests, the model file, progress, the final line. The coordinator's
-// events, written down. One thread, the coordinator's.
+// What a run leaves behind and says: metrics.jsonl, manifests, the model file, progress, the final line. The
+// coordinator's events, written down. One thread, the coordinator's.
 #pragma once
 
 #include <optional>
@@ -25,8 +25,8 @@ class RunRecord final : public cluster::CoordinatorEvents {
     std::string tasks;           // for people: "2 workers, 1 ps"
   };
   // Everything referred to outlives it.
-  static Result<std::unique_ptr<RunRecord>> open(const RunDefinition& run, Setup setup, FileSystem& files, const Clock& clock,
-                                                 Log& log, observe::Progress& progress);
+  static Result<std::unique_ptr<RunRecord>> open(const RunDefinition& run, Setup setup, FileSystem& files,
+                                                 const Clock& clock, Log& log, observe::Progress& progress);
 
   void on_begin(int64_t step, uint32_t threads) override;
   void on_step(const cluster::StepReport& report) override;
@@ -52,12 +52,12 @@ class RunRecord final : public cluster::CoordinatorEvents {
   observe::MetricsFile metrics_;
   checkpoint::CheckpointFolder checkpoints_;
   Instant began_ = 0;
-  Instant row_at_ = 0;       // of the last row
+  Instant row_at_ = 0;  // of the last row
   int64_t row_step_ = 0;
   uint32_t threads_ = 1;
-  double loss_ = 0;          // latest
+  double loss_ = 0;  // latest
   std::optional<cluster::Metrics> eval_;
-  std::string model_hash_;   // once the model is written
+  std::string model_hash_;  // once the model is written
   bool complained_ = false;
 };
 

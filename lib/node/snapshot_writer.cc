@@ -65,8 +65,11 @@ wire::SnapshotDone SnapshotWriter::write(const Order& order) {
   for (const ps::ShardState::BlockCopy& copy : order.state.blocks) {
     const ps::Block& block = table_.block(copy.block);
     const auto bytes = static_cast<size_t>(block.elements) * sizeof(float);
-    checkpoint::ShardBlock out{table_.parameters()[static_cast<size_t>(block.parameter)].name, block.first, DType::kF32,
-                               ByteSpan(copy.values->data(), bytes), {}};
+    checkpoint::ShardBlock out{table_.parameters()[static_cast<size_t>(block.parameter)].name,
+                               block.first,
+                               DType::kF32,
+                               ByteSpan(copy.values->data(), bytes),
+                               {}};
     for (size_t s = 0; s < copy.slots.size(); ++s)
       out.slots.emplace_back(slot_names_[s], ByteSpan(copy.slots[s].data(), bytes));
     blocks.push_back(std::move(out));

@@ -19,8 +19,8 @@ namespace dtrain::node {
 
 class SnapshotWriter final : public ps::SnapshotSink {
  public:
-  SnapshotWriter(const ps::BlockTable& table, uint32_t server, std::vector<std::string> slot_names, FileSystem& files, Log& log,
-                 std::function<void()> wake);
+  SnapshotWriter(const ps::BlockTable& table, uint32_t server, std::vector<std::string> slot_names, FileSystem& files,
+                 Log& log, std::function<void()> wake);
   ~SnapshotWriter() override;  // waits for the file under way
 
   void snapshot(const wire::Snapshot& order, ps::ShardState state) override;

@@ -1,5 +1,5 @@
-// A whole run in this process and, but for reading data and writing files, on this thread: one worker and one server that call
-// each other directly, without a socket.
+// A whole run in this process and, but for reading data and writing files, on this thread: one worker and one server
+// that call each other directly, without a socket.
 #pragma once
 
 #include <atomic>

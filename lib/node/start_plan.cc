@@ -28,25 +28,30 @@ std::string first_change(const std::string& then, const std::string& now) {
   return "";
 }
 
-std::string comparable(const config::Value& root) { return config::canonical_text(root, config::keys_free_on_resume()); }
+std::string comparable(const config::Value& root) {
+  return config::canonical_text(root, config::keys_free_on_resume());
+}
 
 Status same_run(const RunDefinition& run, const checkpoint::Manifest& manifest, const std::string& folder) {
   if (manifest.run_digest == to_hex(run.run_digest)) return {};
   std::string change;
-  if (const auto then = config::load_text(manifest.config, folder)) change = first_change(comparable(*then), comparable(run.root));
-  return fail(ExitCode::kUsage,
-              fmt::format("{} belongs to another run file; only steps or epochs, the intervals of log and checkpoints and the "
-                          "cluster may change on resume\n  {}",
-                          folder, change));
+  if (const auto then = config::load_text(manifest.config, folder))
+    change = first_change(comparable(*then), comparable(run.root));
+  return fail(
+      ExitCode::kUsage,
+      fmt::format("{} belongs to another run file; only steps or epochs, the intervals of log and checkpoints and the "
+                  "cluster may change on resume\n  {}",
+                  folder, change));
 }
 
 Status take_up(const RunDefinition& run, const OutFolder& out, FileSystem& files, Log& log, StartPlan& plan) {
   const checkpoint::CheckpointFolder folder(files, out.checkpoints(), log);
   DTRAIN_TRY_ASSIGN(const auto manifest, folder.newest());
   if (!manifest)
-    return fail(ExitCode::kCheckpoint, fmt::format("--resume: {} holds no complete checkpoint to go on from; start the run "
-                                                   "without --resume",
-                                                   out.checkpoints()));
+    return fail(ExitCode::kCheckpoint,
+                fmt::format("--resume: {} holds no complete checkpoint to go on from; start the run "
+                            "without --resume",
+                            out.checkpoints()));
   plan.checkpoint = folder.path_of(manifest->step);
   DTRAIN_TRY(same_run(run, *manifest, plan.checkpoint));
   plan.first_step = manifest->step;
@@ -63,8 +68,8 @@ Status take_up(const RunDefinition& run, const OutFolder& out, FileSystem& files
 
 }  // namespace
 
-Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume, FileSystem& files,
-                             Log& log) {
+Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume,
+                             FileSystem& files, Log& log) {
   const config::TrainSpec& train = run.spec.train;
   StartPlan plan;
   plan.steps = run.total_steps();

@@ -1,5 +1,5 @@
-// Where a run begins: at step 0, or at its newest checkpoint; and the numbers that its first start fixes for good. Made by the
-// coordinator before it waits for anyone.
+// Where a run begins: at step 0, or at its newest checkpoint; and the numbers that its first start fixes for good. Made
+// by the coordinator before it waits for anyone.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ struct StartPlan {
   uint32_t threads = 0;             // for one micro-batch; 0: what all workers can offer
 };
 
-// A new run makes its folder (refused where one is there); a resumed one needs a checkpoint of the same run file. `run` has
-// its data open.
-Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume, FileSystem& files,
-                             Log& log);
+// A new run makes its folder (refused where one is there); a resumed one needs a checkpoint of the same run file. `run`
+// has its data open.
+Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume,
+                             FileSystem& files, Log& log);
 
 }  // namespace dtrain::node

@@ -148,8 +148,8 @@ void Task::begin(const wire::Begin& begin) {
 }
 
 Status Task::begin_server(const wire::Begin& begin) {
-  writer_ = std::make_unique<SnapshotWriter>(table_, *server_index_, run_.optimizer.optimizer->slot_names(), around_.files,
-                                             around_.log, around_.wake);
+  writer_ = std::make_unique<SnapshotWriter>(table_, *server_index_, run_.optimizer.optimizer->slot_names(),
+                                             around_.files, around_.log, around_.wake);
   ps::ShardServerOptions options;
   options.micro_batches = begin.micro_batches;
   options.norms = run_.optimizer.clip_norm.has_value();

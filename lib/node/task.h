@@ -1,5 +1,5 @@
-// One task of a run: its roles (coordinator, shard server, worker) behind a transport, from joining the run to its end. Knows
-// neither sockets nor threads: whoever owns it drives the transport, the clock and the worker.
+// One task of a run: its roles (coordinator, shard server, worker) behind a transport, from joining the run to its end.
+// Knows neither sockets nor threads: whoever owns it drives the transport, the clock and the worker.
 //
 // One thread, the transport's loop.
 #pragma once
@@ -90,8 +90,8 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   std::unique_ptr<cluster::Coordinator> coordinator_;
   std::unique_ptr<SnapshotWriter> writer_;
   std::unique_ptr<ps::ShardServer> server_;
-  bool working_ = false;  // the driver has the worker
-  std::optional<ExitCode> stopped_;  // the coordinator's word
+  bool working_ = false;               // the driver has the worker
+  std::optional<ExitCode> stopped_;    // the coordinator's word
   std::optional<Instant> give_up_at_;  // a server is gone, and the coordinator has not said so yet
   std::string give_up_reason_;
   std::optional<ExitCode> ended_;

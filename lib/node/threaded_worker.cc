@@ -69,7 +69,9 @@ Status ThreadedWorker::await_parameter(const worker::Work& work, ParameterIndex 
   return wait(work, [&] { return worker_->protocol().parameter_ready(p, work.step); });
 }
 
-Status ThreadedWorker::await_memory(const worker::Work& work, const std::function<bool()>& free) { return wait(work, free); }
+Status ThreadedWorker::await_memory(const worker::Work& work, const std::function<bool()>& free) {
+  return wait(work, free);
+}
 
 void ThreadedWorker::metrics(const worker::Work& work, double loss, double samples, double correct) {
   std::lock_guard lock(mutex_);

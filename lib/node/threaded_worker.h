@@ -1,5 +1,5 @@
-// Runs the worker of a task of a cluster on a thread of its own, beside the loop that speaks with the others: parameters arrive
-// and gradients leave while it computes.
+// Runs the worker of a task of a cluster on a thread of its own, beside the loop that speaks with the others:
+// parameters arrive and gradients leave while it computes.
 //
 // One mutex guards the worker's protocol; both threads take it for a moment at a time. What the compute thread sends is
 // posted to the loop, in order.
@@ -36,7 +36,8 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
   void metrics(const worker::Work& work, double loss, double samples, double correct) override;
-  void gradient(const worker::Work& work, ParameterIndex p, const float* values, std::shared_ptr<const void> owner) override;
+  void gradient(const worker::Work& work, ParameterIndex p, const float* values,
+                std::shared_ptr<const void> owner) override;
 
   const Post post_;
   std::unique_ptr<WorkerSide> worker_;

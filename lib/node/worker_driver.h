@@ -1,5 +1,5 @@
-// Who runs the worker role of a task: on the loop thread itself (one process) or on a thread beside it (a cluster). Called on
-// the loop thread.
+// Who runs the worker role of a task: on the loop thread itself (one process) or on a thread beside it (a cluster).
+// Called on the loop thread.
 #pragma once
 
 #include <memory>

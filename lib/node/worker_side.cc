@@ -5,8 +5,8 @@
 namespace dtrain::node {
 namespace {
 
-worker::WorkerProtocol::Setup protocol_setup(const worker::ParameterStorage& memory, std::vector<wire::Rank> server_ranks,
-                                             const wire::Begin& begin) {
+worker::WorkerProtocol::Setup protocol_setup(const worker::ParameterStorage& memory,
+                                             std::vector<wire::Rank> server_ranks, const wire::Begin& begin) {
   worker::WorkerProtocol::Setup setup;
   setup.coordinator = server_ranks.front();
   setup.server_ranks = std::move(server_ranks);

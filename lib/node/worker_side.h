@@ -19,12 +19,14 @@ namespace dtrain::node {
 
 class WorkerSide {
  public:
-  // `memory` is where parameters lie (the servers' own, in one process) and must outlive it, like all that is referred to.
+  // `memory` is where parameters lie (the servers' own, in one process) and must outlive it, like all that is referred
+  // to.
   WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
              std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
              std::unique_ptr<worker::BatchFeed> feed);
 
-  // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's own.
+  // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's
+  // own.
   Status prepare();
   Status run(const worker::Work& work, worker::StepPort& port) { return engine_->run(work, port); }
 

@@ -1,5 +1,5 @@
-// Where the engine's micro-batches come from: which samples they are follows from the step alone, loading them happens ahead
-// on another thread.
+// Where the engine's micro-batches come from: which samples they are follows from the step alone, loading them happens
+// ahead on another thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Memory for gradients: sets that hold one array for every parameter. A set is leased; it comes back when the last holder of
-// the lease lets go, on whatever thread, so that what is under way to a server is never written.
+// Memory for gradients: sets that hold one array for every parameter. A set is leased; it comes back when the last
+// holder of the lease lets go, on whatever thread, so that what is under way to a server is never written.
 //
 // Thread-safe. Leases may outlive the pool.
 #pragma once

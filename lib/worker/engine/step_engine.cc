@@ -10,8 +10,8 @@ void StepEngine::Metrics::add(const Metrics& right) {
   correct += right.correct;
 }
 
-// Follows one micro-batch through the executable: waits for parameters, and as each gradient becomes final adds it to the
-// partial sums that it completes. After the node's last micro-batch the sum leaves at once.
+// Follows one micro-batch through the executable: waits for parameters, and as each gradient becomes final adds it to
+// the partial sums that it completes. After the node's last micro-batch the sum leaves at once.
 class StepEngine::Backward final : public graph::Observer {
  public:
   Backward(StepEngine& engine, const Work& work, StepPort& port, std::span<Partial> partials, const Partial& running,
@@ -36,8 +36,8 @@ class StepEngine::Backward final : public graph::Observer {
     for (ParameterIndex p : early_) leave(p);
   }
 
-  // A running statistic is final in the middle of the forward pass. It leaves only with the gradients: a node of step t says
-  // that every parameter was there at version t, and that the metrics are on their way.
+  // A running statistic is final in the middle of the forward pass. It leaves only with the gradients: a node of step t
+  // says that every parameter was there at version t, and that the metrics are on their way.
   void ready(ParameterIndex p) override {
     if (!running_.gradients) return;
     if (forward_done_)
@@ -81,7 +81,8 @@ Status StepEngine::run(const Work& work, StepPort& port) {
   return {};
 }
 
-Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepPort& port, std::vector<Partial>& partials) {
+Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepPort& port,
+                                   std::vector<Partial>& partials) {
   const bool training = work.kind == wire::StepKind::kTrain;
   graph::Executable& program = training ? *setup_.train : *setup_.eval;
   DTRAIN_TRY_ASSIGN(const Micro micro, feed_.take(work, micro_batch));
@@ -92,8 +93,10 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
   }
   double metrics[3] = {};
   const uint32_t merges = closing(work, micro_batch);
-  Backward backward(*this, work, port, std::span(partials).last(merges), running, metrics, micro_batch + 1 == work.node.last);
-  const graph::Binding binding{setup_.values, training ? running.gradients->pointers() : std::span<float* const>(), metrics};
+  Backward backward(*this, work, port, std::span(partials).last(merges), running, metrics,
+                    micro_batch + 1 == work.node.last);
+  const graph::Binding binding{setup_.values, training ? running.gradients->pointers() : std::span<float* const>(),
+                               metrics};
   const ops::RunContext context{setup_.seed, work.step, micro_batch * program.micro_batch(), micro.valid};
   DTRAIN_TRY(program.run({micro.samples, micro.labels}, binding, context, backward));
 

@@ -1,8 +1,8 @@
-// Computes a Work: the micro-batches of one node of the tree, forward and backward, folded along the tree so that one sum
-// leaves for each parameter, while backward is still running on the layers before.
+// Computes a Work: the micro-batches of one node of the tree, forward and backward, folded along the tree so that one
+// sum leaves for each parameter, while backward is still running on the layers before.
 //
-// One thread. The fold is a binary counter: one running set of gradients and at most ⌈log₂ n⌉ partial sums for a node of n
-// micro-batches; left + right is the only addition, so that the bits do not depend on who computed what.
+// One thread. The fold is a binary counter: one running set of gradients and at most ⌈log₂ n⌉ partial sums for a node
+// of n micro-batches; left + right is the only addition, so that the bits do not depend on who computed what.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,9 @@ class StepEngine {
  public:
   struct Setup {
     uint64_t seed = 0;
-    uint32_t micro_batches = 0;       // K
-    uint32_t eval_micro_batches = 0;  // 0: no evaluations
-    std::vector<const float*> values; // parameter memory, plain
+    uint32_t micro_batches = 0;                      // K
+    uint32_t eval_micro_batches = 0;                 // 0: no evaluations
+    std::vector<const float*> values;                // parameter memory, plain
     std::unique_ptr<graph::Executable> train, eval;  // eval may be null
   };
   // `parameters`, `feed`, `pool` and the memory outlive the engine.

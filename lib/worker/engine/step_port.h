@@ -1,5 +1,5 @@
-// What the step engine needs of the world while it computes a Work: parameters to arrive, gradients to leave. Called on the
-// engine's thread; may wait, never for ever.
+// What the step engine needs of the world while it computes a Work: parameters to arrive, gradients to leave. Called on
+// the engine's thread; may wait, never for ever.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ class StepPort {
  public:
   virtual ~StepPort() = default;
 
-  // Returns once parameter p is in memory at the version of `work`. An error ends the work: it was cancelled, or the run
-  // is over.
+  // Returns once parameter p is in memory at the version of `work`. An error ends the work: it was cancelled, or the
+  // run is over.
   virtual Status await_parameter(const Work& work, ParameterIndex p) = 0;
   // Returns once `free()` is true; called when all gradient memory is under way to servers.
   virtual Status await_memory(const Work& work, const std::function<bool()>& free) = 0;

@@ -1,0 +1,92 @@
+// dtrain eval: loss and accuracy of a trained model.
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "checkpoint/logical_reader.h"
+#include "checkpoint/model_file.h"
+#include "commands.h"
+#include "flags.h"
+#include "model_path.h"
+#include "node/evaluate.h"
+#include "ops/cpu/fingerprint.h"
+
+namespace dtrain::cmd {
+namespace {
+
+struct EvalFlags {
+  RunFileFlags run_file;
+  std::string model, part = "test";
+  int64_t batch = 64;
+  bool json = false;
+};
+
+Result<node::ParameterSource> source_of(FileSystem& files, const std::string& path) {
+  DTRAIN_TRY_ASSIGN(const ModelPath model, find_model(files, path));
+  if (model.checkpoint) {
+    DTRAIN_TRY_ASSIGN(auto opened, checkpoint::LogicalReader::open(files, model.path));
+    return [reader = std::make_shared<checkpoint::LogicalReader>(std::move(opened))](const ParameterInfo& p,
+                                                                                     std::span<float> into) {
+      const checkpoint::ManifestParameter* there = reader->manifest().find(p.name);
+      if (!there || there->shape != p.shape)
+        return Status(
+            fail(ExitCode::kUsage,
+                 fmt::format("{}: the network wants {} of shape {}, but the checkpoint {}", reader->folder(), p.name,
+                             to_string(p.shape), there ? "has it as " + to_string(there->shape) : "does not have it")));
+      return reader->read(p.name, "", 0, std::as_writable_bytes(into));
+    };
+  }
+  DTRAIN_TRY_ASSIGN(auto opened, checkpoint::SafetensorsReader::open(files, model.path));
+  return [reader = std::make_shared<checkpoint::SafetensorsReader>(std::move(opened))](const ParameterInfo& p,
+                                                                                       std::span<float> into) {
+    return checkpoint::read_model_tensor(*reader, p.name, DType::kF32, p.shape, std::as_writable_bytes(into));
+  };
+}
+
+Status eval(const EvalFlags& flags) {
+  RealFileSystem files;
+  DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set));
+  if (!run.spec.train.isa.empty()) DTRAIN_TRY(ops::cpu::set_isa(run.spec.train.isa));
+  if (run.spec.train.threads) omp_set_num_threads(static_cast<int>(*run.spec.train.threads));
+  DTRAIN_TRY(run.open_data(files));
+  if (flags.part == "test" && !run.test)
+    return fail(ExitCode::kUsage,
+                fmt::format("{} has no [data.test]; --data train evaluates the training data", flags.run_file.file));
+  DTRAIN_TRY_ASSIGN(const node::ParameterSource source, source_of(files, flags.model));
+  DTRAIN_TRY_ASSIGN(const cluster::Metrics m,
+                    node::evaluate(run, flags.part == "test" ? *run.test : *run.train, flags.batch, source));
+  const bool classes = run.network->labels().kind == graph::LabelSpec::Kind::kClasses;
+  if (flags.json)
+    fmt::print("{{\"loss\": {}{}, \"samples\": {:.0f}}}\n", m.mean_loss(),
+               classes ? fmt::format(", \"accuracy\": {}", m.accuracy()) : "", m.samples);
+  else
+    fmt::print("loss {:.4f}{} over {:.0f} samples\n", m.mean_loss(),
+               classes ? fmt::format(", accuracy {:.4f}", m.accuracy()) : "", m.samples);
+  return {};
+}
+
+}  // namespace
+
+const Command kEval{
+    "eval", "say the loss and accuracy of a trained model", [](CLI::App& app) -> std::function<ExitCode()> {
+      auto flags = std::make_shared<EvalFlags>();
+      flags->run_file.declare(app);
+      add_flag_value(app, "--model", flags->model, "a model.safetensors, or the folder of a checkpoint or a run")
+          ->required()
+          ->type_name("FILE");
+      add_flag_value(app, "--data", flags->part, "which samples")
+          ->check(CLI::IsMember({"test", "train"}))
+          ->capture_default_str();
+      add_flag_value(app, "--batch", flags->batch, "samples at a time")
+          ->check(CLI::Range(1, 1 << 20))
+          ->capture_default_str();
+      add_switch(app, "--json", flags->json, "print one line of JSON");
+      return [flags] {
+        const Status done = eval(*flags);
+        return done ? ExitCode::kDone : report(done.error());
+      };
+    }};
+
+}  // namespace dtrain::cmd

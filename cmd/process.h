@@ -1,0 +1,29 @@
+// What every process that takes part in a run needs of its surroundings: signals, an identity, its share of the host's
+// cores.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "cluster/spec.h"
+#include "config/run_spec.h"
+
+namespace dtrain::cmd {
+
+// Counts SIGINT and SIGTERM from catch_signals() on: the first is the user's wish to end the run well, the second to
+// end it now; a third ends the process on the spot.
+extern std::atomic<int> interrupts;
+void catch_signals();
+
+uint64_t random_incarnation();
+
+// Threads that this host can give to one micro-batch: what the run file says, or its cores over the workers on it.
+uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterSpec& spec, const cluster::Task& self);
+
+// The path of this program, to start it again.
+std::string own_path();
+
+// The largest resident set of this process so far, in MiB.
+int64_t peak_rss_mib();
+
+}  // namespace dtrain::cmd

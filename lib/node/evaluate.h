@@ -1,0 +1,20 @@
+// Loss and accuracy of given parameters over a whole data set, in this process, every sample once.
+#pragma once
+
+#include <functional>
+
+#include "base/result.h"
+#include "cluster/metric_tree.h"
+#include "data/dataset.h"
+#include "node/run_definition.h"
+
+namespace dtrain::node {
+
+// Fills a parameter's values.
+using ParameterSource = std::function<Status(const ParameterInfo&, std::span<float>)>;
+
+// `batch` samples at a time; `run` has its data open and `data` is one of its sets.
+Result<cluster::Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, int64_t batch,
+                                  const ParameterSource& source);
+
+}  // namespace dtrain::node
