@@ -81,7 +81,7 @@ Result<Figures> time_here(const StepFlags& flags) {
   SteadyClock clock;
   RealFileSystem files;
   observe::TaskLog log(stderr, "", LogLevel::kWarning);
-  node::StepTimer timer(clock, log, flags.warmup);
+  node::StepTimer timer(clock, flags.warmup);
 
   node::StartPlan plan;
   plan.steps = flags.warmup + flags.steps;

@@ -66,7 +66,7 @@ Status Coordinator::on(wire::Rank from, const wire::Join& m) {
   if (phase_ == Phase::kStopping || phase_ == Phase::kFinished) {
     outbox_.send(from, wire::Stop{static_cast<uint8_t>(exit_code_), stop_reason_});
   } else if (phase_ == Phase::kGathering) {
-    log_.info("{} is there", task.info.name);
+    log_.debug("{} is there", task.info.name);
     if (std::ranges::all_of(tasks_, [](const Task& t) { return t.presence == Presence::kJoined; })) begin();
   } else {
     log_.info("{} joins at step {}", task.info.name, step_);
@@ -226,7 +226,6 @@ Status Coordinator::on(wire::Rank from, const wire::MetricNode& m) {
     const Metrics* root = eval_->root();
     if (root == nullptr) return {};
     evaluated_ = step_;
-    log_.info("evaluation at step {}: loss {:.6f}, accuracy {:.4f}", step_, root->mean_loss(), root->accuracy());
     events_.on_eval(step_, *root);
     phase_ = Phase::kBoundary;
     proceed();
@@ -318,10 +317,6 @@ void Coordinator::advance() {
     metrics_.erase(step_);
     norms_.erase(step_);
     ++step_;
-    if (options_.log_every > 0 && (step_ % options_.log_every == 0 || step_ == options_.steps)) {
-      log_.info("step {} of {}: loss {:.6f}, accuracy {:.4f}, rate {:g}", step_, options_.steps,
-                report.metrics.mean_loss(), report.metrics.accuracy(), report.rate);
-    }
     events_.on_step(report);
     send_rates();
   }
@@ -438,11 +433,7 @@ void Coordinator::stop(ExitCode code, std::string reason) {
   exit_code_ = code;
   stop_reason_ = std::move(reason);
   progressed();
-  if (code == ExitCode::kDone) {
-    log_.info("done after step {}", step_);
-  } else {
-    log_.error("the run ends: {}", stop_reason_);
-  }
+  if (code != ExitCode::kDone) log_.error("the run ends: {}", stop_reason_);
   if (snapshot_) events_.on_snapshot_abandoned(snapshot_->version, "the run ends");
   snapshot_.reset();
   for (wire::Rank rank = 0; rank < tasks_.size(); ++rank) {

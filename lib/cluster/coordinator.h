@@ -40,7 +40,6 @@ struct CoordinatorOptions {
   std::function<bool(int64_t version)> eval_at;  // evaluates there, too (ends of epochs); may be empty
   int64_t checkpoint_every = 0;                  // 0: only at the end
   std::string checkpoint_folder;                 // empty: nothing is ever written
-  int64_t log_every = 0;
   std::optional<double> clip_norm;
   uint32_t threads = 0;  // for one micro-batch; 0: the fewest that any worker offers
   Nanoseconds start_timeout = 60 * kSecond, peer_timeout = 10 * kSecond, idle_timeout = 3600 * kSecond;

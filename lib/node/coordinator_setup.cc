@@ -23,7 +23,6 @@ cluster::CoordinatorOptions coordinator_options(const RunDefinition& run, const 
     };
   options.checkpoint_every = train.checkpoint_every;
   options.checkpoint_folder = checkpoint_folder;
-  options.log_every = train.log_every;
   options.clip_norm = run.optimizer.clip_norm;
   options.threads = plan.threads;
   options.start_timeout = seconds(train.start_timeout);

@@ -100,7 +100,6 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
   if (code != ExitCode::kDone) {
     note(metrics_.event("stopped",
                         {{"exit_code", fmt::format("{}", static_cast<int>(code))}, {"reason", json_string(reason)}}));
-    log_.error("{}", reason);
     return;
   }
   observe::MetricsFile::Fields fields{{"step", fmt::format("{}", setup_.steps)},

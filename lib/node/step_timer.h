@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "cluster/coordinator_events.h"
 
 namespace dtrain::node {
@@ -14,7 +13,7 @@ namespace dtrain::node {
 class StepTimer final : public cluster::CoordinatorEvents {
  public:
   // The first `warmup` steps are not counted.
-  StepTimer(const Clock& clock, Log& log, int64_t warmup) : clock_(clock), log_(log), warmup_(warmup) {}
+  StepTimer(const Clock& clock, int64_t warmup) : clock_(clock), warmup_(warmup) {}
 
   void on_begin(int64_t, uint32_t) override { last_ = clock_.now(); }
   void on_step(const cluster::StepReport& report) override {
@@ -25,16 +24,13 @@ class StepTimer final : public cluster::CoordinatorEvents {
   void on_eval(int64_t, const cluster::Metrics&) override {}
   Status on_snapshot_complete(int64_t, const std::vector<wire::SnapshotDone>&) override { return {}; }
   void on_snapshot_abandoned(int64_t, const std::string&) override {}
-  void on_stopped(ExitCode code, const std::string& reason) override {
-    if (code != ExitCode::kDone) log_.error("{}", reason);
-  }
+  void on_stopped(ExitCode, const std::string&) override {}
 
   // In the order of the steps.
   const std::vector<Nanoseconds>& steps() const { return steps_; }
 
  private:
   const Clock& clock_;
-  Log& log_;
   const int64_t warmup_;
   Instant last_ = 0;
   std::vector<Nanoseconds> steps_;

@@ -77,11 +77,14 @@ Task::Task(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup
 
 Task::~Task() = default;
 
-void Task::start() {
-  if (coordinator_) join();
-}
+void Task::start() { join_when_connected(); }
 
-void Task::join() {
+// A worker joins when it can reach every server: what it asked of one that is not connected would be lost.
+void Task::join_when_connected() {
+  auto there = [this](wire::Rank rank) { return around_.transport.connected(rank); };
+  if (joined_ || !there(coordinator_rank())) return;
+  if (computes() && !std::all_of(server_ranks_.begin(), server_ranks_.end(), there)) return;
+  joined_ = true;
   around_.transport.send(coordinator_rank(),
                          wire::Join{computes(), server_index_.has_value(), setup_.threads, setup_.incarnation});
 }
@@ -102,9 +105,7 @@ void Task::interrupt() {
   end(ExitCode::kInterrupted, "interrupted");
 }
 
-void Task::on_connected(wire::Rank peer, uint64_t) {
-  if (peer == coordinator_rank()) join();
-}
+void Task::on_connected(wire::Rank, uint64_t) { join_when_connected(); }
 
 void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   if (ended_ && !coordinator_) return;

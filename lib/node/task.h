@@ -68,7 +68,7 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   void worker_prepared() override;
   void worker_failed(const Error& error) override;
 
-  void join();
+  void join_when_connected();
   void begin(const wire::Begin& begin);
   Status begin_server(const wire::Begin& begin);
   void stop(const wire::Stop& stop);
@@ -90,6 +90,7 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   std::unique_ptr<cluster::Coordinator> coordinator_;
   std::unique_ptr<SnapshotWriter> writer_;
   std::unique_ptr<ps::ShardServer> server_;
+  bool joined_ = false;
   bool working_ = false;               // the driver has the worker
   std::optional<ExitCode> stopped_;    // the coordinator's word
   std::optional<Instant> give_up_at_;  // a server is gone, and the coordinator has not said so yet
