@@ -14,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 class Tally:
     def __init__(self):
-        self.passed, self.failures = 0, []
+        self.passed, self.skipped, self.failures = 0, 0, []
 
     def report(self, group, passed, failures, seconds):
         self.passed += passed
@@ -53,7 +53,9 @@ def googletest(tally, build, env=None):
             for case in suite["testsuite"]:
                 if case.get("failures"):
                     failures.append(f"{suite['name']}.{case['name']}\n{tail(case['failures'][0]['failure'])}")
-                elif case.get("result") != "SKIPPED":
+                elif case.get("result") == "SKIPPED":
+                    tally.skipped += 1
+                else:
                     passed += 1
         if code != 0 and not failures:
             failures.append(f"exit status {code}\n{tail(out)}")
@@ -66,6 +68,7 @@ def unittests(tally, build):
         at = time.time()
         code, out = run([sys.executable, path, "-v"], 1800, {"DTRAIN": os.path.join(ROOT, build, "dtrain")})
         passed = sum(l.rstrip().endswith("... ok") for l in out.splitlines())
+        tally.skipped += sum("... skipped" in l for l in out.splitlines())
         failures = [l.split(" ")[1] for l in out.splitlines() if l.startswith(("FAIL:", "ERROR:"))]
         if code != 0 and not failures:
             failures = [f"exit status {code}"]
@@ -85,6 +88,19 @@ def parity(tally, build):
             failures = [f"exit status {code}\n{tail(out)}"]
         passed = sum(l.startswith("ok ") for l in out.splitlines())
         tally.report(f"parity with PyTorch {' '.join(shape) or 'in one process'}", passed, failures, time.time() - at)
+
+
+def parity_ahead(tally, build):
+    """Cases whose layers, optimizers or schedules dtrain does not know yet. One that passes belongs into tests/parity."""
+    check = os.path.join(ROOT, "tests", "reference", "check.py")
+    cases = sorted(glob.glob(os.path.join(ROOT, "tests", "parity_ahead", "*")))
+    if not cases:
+        return
+    at = time.time()
+    _, out = run([sys.executable, check, "--dtrain", os.path.join(ROOT, build, "dtrain"), *cases], 900)
+    known = [f"{l[5:]}: holds now; move it to tests/parity" for l in out.splitlines() if l.startswith("ok ")]
+    tally.skipped += len(cases) - len(known)
+    tally.report("parity cases ahead of the code", 0, known, time.time() - at)
 
 
 def step(tally, group, cmd, timeout=3600):
@@ -116,7 +132,7 @@ def main():
     p.add_argument("--only", default="", help="one of googletest, process, parity")
     args = p.parse_args()
     tally, at = Tally(), time.time()
-    for name, group in (("googletest", googletest), ("process", unittests), ("parity", parity)):
+    for name, group in (("googletest", googletest), ("process", unittests), ("parity", parity), ("parity", parity_ahead)):
         if args.only in ("", name):
             group(tally, args.build)
     if args.all:
@@ -124,7 +140,8 @@ def main():
     for failure in tally.failures:
         print(f"FAILED {failure}")
     print(f"in {time.time() - at:.0f} s")
-    print(f"{tally.passed} passed, {len(tally.failures)} failed")
+    skipped = f", {tally.skipped} skipped" if tally.skipped else ""
+    print(f"{tally.passed} passed, {len(tally.failures)} failed{skipped}")
     sys.exit(1 if tally.failures or not tally.passed else 0)
 
 

@@ -110,7 +110,7 @@ class Loader {
 // "5", "[1, 2]", "true" or "\"x\"" as TOML; anything else that does not try to be TOML is a bare word.
 Result<Value> override_value(std::string_view text, const std::string& source) {
   const Position at(source, 0, 0);
-  auto element = [&at](const Result<Value>& parsed) -> Result<Value> {
+  auto element = [](const Result<Value>& parsed) -> Result<Value> {
     const Value* list = parsed && parsed->as_table().size() == 1 ? parsed->find("v") : nullptr;
     if (!list || list->as_array().size() != 1) return fail(ExitCode::kUsage, "");
     return list->as_array().front();

@@ -4,8 +4,10 @@
 
 #include "config/canonical.h"
 #include "net/asio/asio_transport.h"
+#include "net/handshake.h"
 #include "node/threaded_worker.h"
 #include "ops/cpu/fingerprint.h"
+#include "proto-free-wire/frame.h"
 
 namespace dtrain::node {
 namespace {
@@ -52,11 +54,23 @@ Result<wire::Hello> hello(const RunDefinition& run, const cluster::ClusterSpec& 
   return hello;
 }
 
+// Who may connect: a task of the same run, whose arithmetic is that of all workers met so far. Workers that do not meet
+// each other meet the coordinator.
+std::function<std::optional<wire::Refuse>(const wire::Hello&)> admission(wire::Hello ours) {
+  ours.protocol = wire::kProtocolVersion;
+  return [ours = std::move(ours)](const wire::Hello& theirs) mutable {
+    auto refuse = net::first_difference(ours, theirs);
+    if (!refuse && ours.fingerprint.empty()) ours.fingerprint = theirs.fingerprint;
+    return refuse;
+  };
+}
+
 net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup, const ClusterRunOptions& options,
                        const config::TrainSpec& train, wire::Hello hello) {
   auto duration = [](double seconds) { return static_cast<Nanoseconds>(seconds * kSecond); };
   net::AsioConfig c;
   c.self = setup.self;
+  c.check = admission(hello);
   c.hello = std::move(hello);
   const cluster::Task& self = spec.task_of(static_cast<int>(setup.self));
   for (const cluster::Task& task : spec.tasks()) {

@@ -49,8 +49,10 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
   run.spec = config::read_run_spec(run.root, diagnostics);
   run.optimizer = optim::read_optimizer_spec(run.spec.optimizer, diagnostics);
   run.schedule = optim::read_schedule(run.spec.schedule ? &*run.spec.schedule : nullptr, diagnostics);
-  const config::NetworkSpec network = config::expand_network(run.spec.network, diagnostics);
-  run.network = graph::Network::build(network, diagnostics);
+  // Apart, so that the layers are looked at whatever is wrong elsewhere.
+  config::Diagnostics of_network;
+  run.network = graph::Network::build(config::expand_network(run.spec.network, of_network), of_network);
+  for (const config::Diagnostic& d : of_network.errors()) diagnostics.error(d.position, d.message, d.code);
   DTRAIN_TRY(diagnostics.status());
   run.run_digest = sha256(config::canonical_text(run.root, config::keys_free_on_resume()));
   return run;

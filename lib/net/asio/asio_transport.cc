@@ -92,7 +92,7 @@ void AsioTransport::Impl::say_progress() {
       } else if (peer.dial) {
         log_.info("waiting for {} at {}: {}", endpoint(rank).name, at,
                   peer.failure.empty() ? "no answer yet" : peer.failure);
-      } else if (peer.awaited) {
+      } else if (peer.awaited && !peer.met) {  // of one that was here its loss was said
         log_.info("waiting for {} to connect to {}", endpoint(rank).name, to_string(endpoint(config_.self)));
       }
     }

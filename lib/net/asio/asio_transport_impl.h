@@ -52,6 +52,7 @@ class AsioTransport::Impl {
   struct Peer {
     bool dial = false, awaited = false;
     Session* session = nullptr;  // established
+    bool met = false;            // was established once
     Session* parked = nullptr;
     std::unique_ptr<Dialer> dialer;
     std::unique_ptr<asio::steady_timer> retry;

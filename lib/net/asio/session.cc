@@ -137,6 +137,7 @@ void AsioTransport::Impl::establish(Session& session, uint64_t incarnation) {
   session.connection->trust();
   strangers_.remove(&session);
   peers_[session.rank].session = &session;
+  peers_[session.rank].met = true;
   handler_->on_connected(session.rank, incarnation);
 }
 
