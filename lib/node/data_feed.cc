@@ -6,7 +6,6 @@ namespace dtrain::node {
 
 DataFeed::DataFeed(const RunDefinition& run, uint32_t micro_batches, uint32_t eval_micro_batches)
     : run_(run),
-      micro_batches_(micro_batches),
       eval_micro_batches_(eval_micro_batches),
       micro_(run.spec.train.batch / micro_batches),
       train_(std::make_unique<Source>(*run.train, run.spec.seed, run.shuffle)) {

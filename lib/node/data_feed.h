@@ -33,7 +33,7 @@ class DataFeed final : public worker::BatchFeed {
   void announce_after(Source& source, const worker::Work& work, uint32_t micro_batch);
 
   const RunDefinition& run_;
-  const uint32_t micro_batches_, eval_micro_batches_;
+  const uint32_t eval_micro_batches_;
   const int64_t micro_;  // samples of one
   std::unique_ptr<Source> train_, test_;
   Source* taken_from_ = nullptr;

@@ -46,7 +46,8 @@ ExitCode run_solo(const RunDefinition& run, TaskSetup setup, FileSystem& files, 
   int interrupted = 0;
   Instant ticked = clock.now();
   while (!task.ended()) {
-    const bool busy = (transport.pump() > 0) | worker.work_one();
+    const bool delivered = transport.pump() > 0;
+    const bool busy = worker.work_one() || delivered;
     if (!busy) bell.wait(kTick);
     for (; interrupted < interrupts.load(); ++interrupted) task.interrupt();
     if (busy && clock.now() - ticked < kTick) continue;
