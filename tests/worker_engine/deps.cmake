@@ -1,0 +1,1 @@
+set(TEST_DEPS graph_layers ops_reference ops_cpu)
