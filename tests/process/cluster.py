@@ -8,7 +8,7 @@ import json, os, random, re, shutil, signal, socket, struct, subprocess, tempfil
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DTRAIN = os.path.abspath(os.environ.get("DTRAIN") or os.path.join(ROOT, "build", "dtrain"))
-PATIENCE = 120.0  # seconds that anything may take on a busy machine
+PATIENCE = float(os.environ.get("PATIENCE", 120))  # seconds that anything may take on a busy machine
 
 # Everything that could make a result depend on the cluster: batch norm, dropout, clipping by the global norm, an optimizer
 # with state, shuffling, and K = 5 micro-batches, which two, three or four workers cannot share evenly.
@@ -115,10 +115,10 @@ def processes_with(word):
 class Process:
     """A running dtrain. Its outputs are read all the time, so that it never blocks on them."""
 
-    def __init__(self, args, cwd, env, stderr_to=subprocess.PIPE):
+    def __init__(self, args, cwd, env, stderr=subprocess.PIPE, pass_fds=()):
         self.args = args
         self.popen = subprocess.Popen([DTRAIN, *args], cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                      stderr=stderr_to)
+                                      stderr=stderr, pass_fds=pass_fds)
         self.pid = self.popen.pid
         self._text = {"out": "", "err": ""}
         self._readers = []
@@ -206,8 +206,8 @@ class ProcessTest(unittest.TestCase):
         env = {k: v for k, v in os.environ.items() if not k.startswith("DTRAIN") and k != "NO_COLOR"}
         return {**env, **(extra or {})}
 
-    def start(self, *args, env=None, stderr_to=subprocess.PIPE):
-        process = Process([str(a) for a in args], self.dir, self.environment(env), stderr_to)
+    def start(self, *args, env=None, **kwargs):
+        process = Process([str(a) for a in args], self.dir, self.environment(env), **kwargs)
         self.started.append(process)
         return process
 
