@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace dtrain::launch {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr size_t kRememberedLines = 12;
 constexpr size_t kLongestLine = 64 * 1024;
+constexpr std::string_view kWipe = "\x1b[2K";
 
 // Runs in the new process, between fork and exec: nothing here may allocate.
 [[noreturn]] void become(char* const* argv, int output, int keep_fd, pid_t parent) {
@@ -68,6 +70,7 @@ Child::Child(Child&& other) noexcept
       running_(std::exchange(other.running_, false)),
       end_(other.end_),
       partial_(std::move(other.partial_)),
+      returned_(other.returned_),
       last_lines_(std::move(other.last_lines_)) {}
 
 Child::~Child() {
@@ -78,33 +81,46 @@ void Child::signal(int number) const {
   if (running_) kill(pid_, number);
 }
 
-void Child::read_output(const std::function<void(const std::string&, bool)>& line) {
+void Child::read_output(const OnLine& line) {
   char buffer[16 * 1024];
   while (output_ >= 0) {
     const ssize_t n = ::read(output_, buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return;  // nothing there now
     if (n == 0) {
-      if (!partial_.empty()) line(std::exchange(partial_, {}), false);
+      if (!partial_.empty()) end_line(line, false);
       close(std::exchange(output_, -1));
       return;
     }
-    for (ssize_t i = 0; i < n; ++i) {
-      const char c = buffer[i];
-      if (c != '\n' && c != '\r' && partial_.size() < kLongestLine) {
-        partial_ += c;
-        continue;
-      }
-      if (c == '\r' && partial_.empty()) continue;
-      const std::string text = std::exchange(partial_, {});
-      if (c != '\r') {
-        last_lines_.push_back(text);
-        if (last_lines_.size() > kRememberedLines) last_lines_.pop_front();
-      }
-      line(text, c == '\r');
-      if (c != '\n' && c != '\r') partial_ += c;
-    }
+    for (ssize_t i = 0; i < n; ++i) add(buffer[i], line);
   }
+}
+
+void Child::add(char c, const OnLine& line) {
+  // Only the next character says whether a carriage return rewrites the line or is half of its end.
+  if (std::exchange(returned_, false) && c != '\n' && !partial_.empty()) end_line(line, true);
+  if (c == '\r') {
+    returned_ = true;
+  } else if (c == '\n') {
+    end_line(line, false);
+  } else {
+    if (partial_.size() == kLongestLine) end_line(line, false);
+    partial_ += c;
+  }
+}
+
+void Child::end_line(const OnLine& line, bool rewrite) {
+  std::string text = std::exchange(partial_, {});
+  // A task that draws a bar wipes the line first. Behind a label that would wipe the label.
+  while (text.starts_with(kWipe)) {
+    text.erase(0, kWipe.size());
+    if (text.empty() && rewrite) return;
+  }
+  if (!rewrite) {
+    last_lines_.push_back(text);
+    if (last_lines_.size() > kRememberedLines) last_lines_.pop_front();
+  }
+  line(text, rewrite);
 }
 
 bool Child::reap() {

@@ -37,13 +37,17 @@ class Child {
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
   void signal(int number) const;
-  // Reads what is there without blocking; calls line(text, ended_by_carriage_return) for each whole line.
-  void read_output(const std::function<void(const std::string&, bool)>& line);
+  // Reads what is there without blocking; calls line(text, rewrite) for each whole line, where `rewrite` says that the
+  // next one comes in its place (it ended with a carriage return alone).
+  using OnLine = std::function<void(const std::string& text, bool rewrite)>;
+  void read_output(const OnLine& line);
   // Takes the exit status where the process has ended; true when it did just now.
   bool reap();
 
  private:
   Child(std::string label, pid_t pid, int output) : label_(std::move(label)), pid_(pid), output_(output) {}
+  void add(char c, const OnLine& line);
+  void end_line(const OnLine& line, bool rewrite);
 
   std::string label_;
   pid_t pid_;
@@ -51,6 +55,7 @@ class Child {
   bool running_ = true;
   ChildEnd end_;
   std::string partial_;
+  bool returned_ = false;  // the last character was a carriage return
   std::deque<std::string> last_lines_;
 };
 

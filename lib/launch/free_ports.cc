@@ -14,7 +14,7 @@ namespace dtrain::launch {
 Result<std::vector<ReservedPort>> reserve_ports(size_t count) {
   std::vector<ReservedPort> ports;
   for (size_t i = 0; i < count; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

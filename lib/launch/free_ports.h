@@ -10,7 +10,7 @@
 namespace dtrain::launch {
 
 struct ReservedPort {
-  int fd = -1;  // listening on 127.0.0.1; close-on-exec is off; owned by the caller
+  int fd = -1;  // listening on 127.0.0.1, owned by the caller; close-on-exec: each is for one task alone
   uint16_t port = 0;
 };
 

@@ -1,0 +1,157 @@
+#include "launch/child.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace dtrain::launch {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+
+using Lines = std::vector<std::pair<std::string, bool>>;  // text, ended by a carriage return
+
+Child shell(const std::string& script, int keep_fd = -1) {
+  auto child = Child::start("worker/0", {"/bin/sh", "-c", script}, keep_fd);
+  EXPECT_TRUE(child) << child.error().message;
+  return std::move(*child);
+}
+
+// Reads until the output is at its end.
+Lines read_all(Child& child) {
+  Lines lines;
+  while (child.output_fd() >= 0) {
+    pollfd wait{child.output_fd(), POLLIN, 0};
+    if (poll(&wait, 1, 10'000) != 1) {
+      ADD_FAILURE() << "nothing to read for ten seconds";
+      break;
+    }
+    child.read_output([&](const std::string& text, bool rewrite) { lines.emplace_back(text, rewrite); });
+  }
+  return lines;
+}
+
+// The output is at its end a little before the process is.
+void wait_for_end(Child& child) {
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOWAIT), 0);
+  ASSERT_TRUE(child.reap());
+}
+
+TEST(Child, BothOutputsByLinesAndTheExitCode) {
+  Child child = shell("echo one; echo two >&2; echo; printf three; exit 4");
+  EXPECT_THAT(read_all(child),
+              ElementsAre(Pair("one", false), Pair("two", false), Pair("", false), Pair("three", false)));
+  wait_for_end(child);
+  EXPECT_FALSE(child.running());
+  EXPECT_FALSE(child.reap()) << "only once";
+  EXPECT_FALSE(child.end().good());
+  EXPECT_EQ(to_string(child.end()), "exit code 4");
+  EXPECT_EQ(child.label(), "worker/0");
+}
+
+TEST(Child, GoodEnd) {
+  Child child = shell("exit 0");
+  EXPECT_TRUE(read_all(child).empty());
+  wait_for_end(child);
+  EXPECT_TRUE(child.end().good());
+}
+
+TEST(Child, LinesThatAreRewritten) {
+  Child child = shell(R"(printf '\rstep 1\rstep 2\rdone\n')");
+  EXPECT_THAT(read_all(child), ElementsAre(Pair("step 1", true), Pair("step 2", true), Pair("done", false)));
+  EXPECT_THAT(child.last_lines(), ElementsAre("done"));
+}
+
+// A bar wipes its line before it is drawn anew; behind the task's name that would wipe the name.
+TEST(Child, WipingALineIsLeftToTheReader) {
+  Child child = shell(R"(printf '\r\033[2Kstep 1\r\033[2Kstep 2\r\033[2K\r\033[2Kdone\n')");
+  EXPECT_THAT(read_all(child), ElementsAre(Pair("step 1", true), Pair("step 2", true), Pair("done", false)));
+  EXPECT_THAT(child.last_lines(), ElementsAre("done"));
+}
+
+TEST(Child, LineEndsOfTwoCharacters) {
+  Child child = shell(R"(printf 'one\r\n\r\ntwo\r\n')");
+  EXPECT_THAT(read_all(child), ElementsAre(Pair("one", false), Pair("", false), Pair("two", false)));
+}
+
+TEST(Child, RemembersTheLastLines) {
+  Child child = shell("i=0; while [ $i -lt 30 ]; do i=$((i+1)); echo line $i; done");
+  EXPECT_EQ(read_all(child).size(), 30u);
+  ASSERT_EQ(child.last_lines().size(), 12u);
+  EXPECT_EQ(child.last_lines().front(), "line 19");
+  EXPECT_EQ(child.last_lines().back(), "line 30");
+}
+
+TEST(Child, AnEndlessLineIsCutAndNothingLost) {
+  Child child = shell("head -c 150000 /dev/zero | tr '\\0' x; echo");
+  size_t characters = 0;
+  for (const auto& [text, rewrite] : read_all(child)) {
+    EXPECT_LE(text.size(), 65'536u);
+    EXPECT_FALSE(rewrite);
+    characters += text.size();
+  }
+  EXPECT_EQ(characters, 150'000u);
+}
+
+TEST(Child, KilledBySignal) {
+  Child child = shell("exec sleep 100");
+  child.signal(SIGKILL);
+  read_all(child);
+  wait_for_end(child);
+  EXPECT_TRUE(child.end().signalled);
+  EXPECT_EQ(child.end().value, SIGKILL);
+  EXPECT_THAT(to_string(child.end()), HasSubstr("killed by signal 9"));
+  child.signal(SIGKILL);  // its id may be another's by now: nothing is sent
+}
+
+TEST(Child, HasNoInputAndAGroupOfItsOwn) {
+  Child child = shell("cat; ps -o pgid= -p $$ 2>/dev/null | tr -d ' '");
+  EXPECT_EQ(getpgid(child.pid()), child.pid());
+  for (const auto& [text, rewrite] : read_all(child)) EXPECT_EQ(text, std::to_string(child.pid()));
+  wait_for_end(child);
+}
+
+TEST(Child, InheritsTheOneDescriptorThatItIsGiven) {
+  int given[2], other[2];
+  ASSERT_EQ(pipe2(given, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(other, O_CLOEXEC), 0);
+  Child child = shell("for fd in " + std::to_string(given[1]) + " " + std::to_string(other[1]) +
+                          "; do [ -e /proc/self/fd/$fd ] && echo $fd; done; echo hello >&" + std::to_string(given[1]),
+                      given[1]);
+  EXPECT_THAT(read_all(child), ElementsAre(Pair(std::to_string(given[1]), false)));
+  char text[6] = {};
+  EXPECT_EQ(::read(given[0], text, 5), 5);
+  EXPECT_STREQ(text, "hello");
+  for (int fd : {given[0], given[1], other[0], other[1]}) close(fd);
+}
+
+TEST(Child, AProgramThatDoesNotExist) {
+  auto child = Child::start("ps/0", {"/nowhere/dtrain"}, -1);
+  ASSERT_TRUE(child);
+  EXPECT_THAT(read_all(*child), ElementsAre(Pair("dtrain: cannot start itself", false)));
+  wait_for_end(*child);
+  EXPECT_EQ(child->end().value, 127);
+}
+
+TEST(Child, SignalsBlockedHereAreNotBlockedThere) {
+  sigset_t set, before;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigprocmask(SIG_BLOCK, &set, &before);
+  Child child = shell("kill -TERM $$; exit 3");
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  read_all(child);
+  wait_for_end(child);
+  EXPECT_TRUE(child.end().signalled);
+  EXPECT_EQ(child.end().value, SIGTERM);
+}
+
+}  // namespace
+}  // namespace dtrain::launch
