@@ -429,6 +429,8 @@ void Coordinator::interrupt() {
 
 void Coordinator::stop(ExitCode code, std::string reason) {
   if (phase_ == Phase::kStopping || phase_ == Phase::kFinished) return;
+  // Before all have joined, some are connected (this process's own task among them) and would wait on for ever.
+  const bool tell_all = phase_ == Phase::kGathering;
   phase_ = Phase::kStopping;
   exit_code_ = code;
   stop_reason_ = std::move(reason);
@@ -437,7 +439,7 @@ void Coordinator::stop(ExitCode code, std::string reason) {
   if (snapshot_) events_.on_snapshot_abandoned(snapshot_->version, "the run ends");
   snapshot_.reset();
   for (wire::Rank rank = 0; rank < tasks_.size(); ++rank) {
-    if (tasks_[rank].presence == Presence::kAbsent) continue;
+    if (tasks_[rank].presence == Presence::kAbsent && !tell_all) continue;
     outbox_.send(rank, wire::Stop{static_cast<uint8_t>(code), stop_reason_});
   }
   leave_when_all_have();

@@ -147,6 +147,20 @@ TEST_F(CoordinatorTest, NamesWhomItWaitsForAtTheStart) {
   EXPECT_EQ(told_.code, ExitCode::kPeerLost);
 }
 
+// A worker that coordinates joins only when it reaches all servers: it must hear of the end all the same.
+TEST_F(CoordinatorTest, TheEndBeforeTheStartIsSaidToThoseWhoHaveNotJoinedToo) {
+  make();
+  join(2);
+  tick(61 * kSecond);
+  for (wire::Rank rank = 0; rank < 4; ++rank)
+    EXPECT_THAT(sent_.to<wire::Stop>(rank),
+                ElementsAre(testing::Field(&wire::Stop::exit_code, static_cast<uint8_t>(ExitCode::kPeerLost))));
+  say(0, wire::Stopped{});
+  EXPECT_FALSE(c_->finished());
+  say(2, wire::Stopped{});
+  EXPECT_TRUE(c_->finished());
+}
+
 TEST_F(CoordinatorTest, ReportsAStepWhenAllServersAndAllMetricsAreThere) {
   start();
   say(0, wire::Committed{1});
