@@ -39,6 +39,8 @@ class SignalWatch {
   int fd_ = -1;
 };
 
+bool lost_others(const ChildEnd& end) { return !end.signalled && end.value == static_cast<int>(ExitCode::kPeerLost); }
+
 }  // namespace
 
 ExitCode Supervisor::run() {
@@ -58,7 +60,7 @@ ExitCode Supervisor::run() {
         drain(t);
         handle_end(t);
       }
-    if (kill_at_ && clock_.now() >= *kill_at_) signal_all(SIGKILL);
+    if (killing()) signal_all(SIGKILL);
   }
   report_first_failure();
   return result();
@@ -66,17 +68,39 @@ ExitCode Supervisor::run() {
 
 void Supervisor::handle_end(SupervisedTask& task) {
   const ChildEnd& end = task.child.end();
-  if (end.good() || interrupted_) return;
-  const bool lost = end.signalled && task.expendable && options_.begun();
+  if (interrupted_) return;
+  if (end.good()) {
+    if (task.coordinator && !kill_at_) kill_at_ = clock_.now() + options_.grace;  // nobody else has work left
+    return;
+  }
+  const bool lost = is_expendable(task) && !first_failure_;
   print("launch",
-        fmt::format("{}: {}{}", task.child.label(), to_string(end),
-                    lost && !first_failure_ ? "; the run goes on without it" : ""),
-        false);
-  if (lost || first_failure_) return;
+        fmt::format("{}: {}{}", task.child.label(), to_string(end), lost ? "; the run goes on without it" : ""), false);
+  if (lost || run_is_done()) return;
+  if (!first_failure_) {
+    // Tasks that have met each other tell each other; before that nobody knows whom to tell.
+    kill_at_ = clock_.now() + (options_.begun() ? options_.grace : kSecond);
+  } else if (!lost_others(tasks_[*first_failure_].child.end()) || lost_others(end) || killing()) {
+    return;
+  }
+  // A task that ends for want of another one is seen before that one at times: then the other one's end counts.
   first_failure_ = static_cast<size_t>(&task - tasks_.data());
-  const bool begun = options_.begun();
-  // Tasks that have met each other tell each other; before that nobody knows whom to tell.
-  kill_at_ = clock_.now() + (begun ? options_.grace : kSecond);
+}
+
+// Whether the run goes on after this end: of a worker without parameters that was killed, or that has lost the others
+// (it was frozen for too long, say), beside another one.
+bool Supervisor::is_expendable(const SupervisedTask& task) const {
+  const ChildEnd& end = task.child.end();
+  return task.expendable && (end.signalled || lost_others(end)) && options_.begun() &&
+         std::any_of(tasks_.begin(), tasks_.end(), [&](const SupervisedTask& t) {
+           return &t != &task && t.expendable && (t.child.running() || t.child.end().good());
+         });
+}
+
+bool Supervisor::run_is_done() const {
+  return std::any_of(tasks_.begin(), tasks_.end(), [](const SupervisedTask& t) {
+    return t.coordinator && !t.child.running() && t.child.end().good();
+  });
 }
 
 void Supervisor::handle_interrupt(int number) {
@@ -110,16 +134,14 @@ bool Supervisor::any_running() const {
 }
 
 void Supervisor::report_first_failure() {
-  if (!first_failure_ || interrupted_) return;
+  if (!first_failure_ || interrupted_ || run_is_done()) return;
   const Child& child = tasks_[*first_failure_].child;
   print("launch", fmt::format("first failure: {}, {}; its last lines:", child.label(), to_string(child.end())), false);
   for (const std::string& line : child.last_lines()) print("launch", "  " + line, false);
 }
 
 ExitCode Supervisor::result() const {
-  for (const SupervisedTask& t : tasks_)
-    if (t.coordinator && t.child.end().good())
-      return ExitCode::kDone;  // the run is complete, whoever was lost on the way
+  if (run_is_done()) return ExitCode::kDone;  // whoever was lost on the way
   if (interrupted_) return ExitCode::kInterrupted;
   if (!first_failure_) return ExitCode::kBug;
   const ChildEnd& end = tasks_[*first_failure_].child.end();

@@ -17,12 +17,12 @@ namespace dtrain::launch {
 struct SupervisedTask {
   Child child;
   bool coordinator = false;  // its end is the run's end; asked first when the run is interrupted
-  bool expendable = false;   // a worker without parameters: the run goes on without it
+  bool expendable = false;   // a worker without parameters: the run goes on without it while another one is left
 };
 
 struct SupervisorOptions {
-  std::FILE* output = nullptr;                         // borrowed; where the tasks' lines go
-  Nanoseconds grace = 10 * kSecond;                    // for the others to end by themselves after a failure
+  std::FILE* output = nullptr;       // borrowed; where the tasks' lines go
+  Nanoseconds grace = 10 * kSecond;  // for the others to end by themselves after a failure, or when the run is done
   Nanoseconds interrupt_grace = 4'500 * kMillisecond;  // from the first Ctrl-C until everything is killed
   // Whether training has begun: before that the loss of any task ends the run.
   std::function<bool()> begun;
@@ -41,6 +41,9 @@ class Supervisor {
   void handle_interrupt(int number);
   void print(const std::string& label, const std::string& line, bool rewrite);
   void signal_all(int number);
+  bool is_expendable(const SupervisedTask& task) const;
+  bool run_is_done() const;
+  bool killing() const { return kill_at_ && clock_.now() >= *kill_at_; }
   bool any_running() const;
   void report_first_failure();
   ExitCode result() const;

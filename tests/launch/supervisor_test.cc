@@ -111,6 +111,32 @@ TEST_F(SupervisorTest, ARunGoesOnWithoutAKilledWorkerThatHoldsNothing) {
   EXPECT_THAT(text_, Not(HasSubstr("first failure")));
 }
 
+// One that was frozen for too long finds the others gone when it wakes.
+TEST_F(SupervisorTest, ARunGoesOnWithoutAWorkerThatHasLostTheOthers) {
+  task("ps/0", "while kill -0 $PPID && [ -z \"$ended\" ]; do ended=1; done; exit 0", true);
+  task("worker/0", "exit 4", false, true);
+  task("worker/1", "exit 0", false, true);
+  EXPECT_EQ(run(), ExitCode::kDone);
+  EXPECT_THAT(text_, HasSubstr("worker/0: exit code 4; the run goes on without it"));
+}
+
+TEST_F(SupervisorTest, WithoutAnyWorkerItDoesNotGoOn) {
+  task("ps/0", "exec sleep 100", true);
+  task("worker/0", "kill -KILL $$", false, true);
+  task("worker/1", "kill -KILL $$", false, true);
+  EXPECT_EQ(run(), ExitCode::kPeerLost);
+  EXPECT_THAT(text_, HasSubstr("first failure: worker/"));
+}
+
+TEST_F(SupervisorTest, WhoeverIsLeftWhenTheRunIsDoneIsKilled) {
+  task("ps/0", "exit 0", true);
+  task("worker/0", "kill -STOP $$", false, true);
+  task("worker/1", "exit 0", false, true);
+  EXPECT_EQ(run(), ExitCode::kDone);
+  EXPECT_THAT(text_, HasSubstr("worker/0: killed by signal 9"));
+  EXPECT_THAT(text_, Not(HasSubstr("first failure")));
+}
+
 TEST_F(SupervisorTest, AnExpendableWorkerThatSaysWhyItEndsIsAFailure) {
   task("ps/0", "exec sleep 100", true);
   task("worker/0", "exit 3", false, true);
