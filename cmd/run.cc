@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 
 #include "cluster_flags.h"
@@ -91,21 +92,25 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   setup.init_model = flags.run.init;
   if (!setup.init_model.empty()) DTRAIN_TRY(checkpoint::SafetensorsReader::open(files, setup.init_model));
 
+  const node::OutFolder out(flags.run.out_folder(run.spec.name));
   std::unique_ptr<node::RunRecord> record;
   if (coordinates) {
-    const node::OutFolder out(flags.run.out_folder(run.spec.name));
     DTRAIN_TRY_ASSIGN(const node::StartPlan plan, node::plan_start(run, static_cast<int64_t>(spec.workers().size()),
                                                                    out, flags.run.resume, files, log));
     DTRAIN_TRY_ASSIGN(
         record, node::RunRecord::open(run, {out, plan.first_step, plan.steps, plan.micro_batches, tasks_text(spec)},
                                       files, clock, log, progress));
-    setup.coordinator = node::coordinator_options(run, plan, out.checkpoints());
+    DTRAIN_TRY(out.mark(files, setup.incarnation));
+    setup.coordinator = node::coordinator_options(run, plan, std::filesystem::absolute(out.checkpoints()).string());
     setup.events = record.get();
   }
-  if (solo) return node::run_solo(run, std::move(setup), files, clock, log, interrupts);
-  return node::run_in_cluster(run, spec, std::move(setup),
-                              {.listen_fd = flags.listen_fd, .computes = spec.role_of(self) == cluster::Role::kWorker},
-                              files, clock, log, interrupts);
+  Result<ExitCode> end = solo ? node::run_solo(run, std::move(setup), files, clock, log, interrupts)
+                              : node::run_in_cluster(run, spec, std::move(setup),
+                                                     {.listen_fd = flags.listen_fd,
+                                                      .computes = spec.role_of(self) == cluster::Role::kWorker},
+                                                     files, clock, log, interrupts);
+  if (coordinates) DTRAIN_TRY(out.remove_marks(files));
+  return end;
 }
 
 }  // namespace

@@ -43,6 +43,8 @@ const char* name_of_known(MessageType type) {
       return "Snapshot";
     case MessageType::kSnapshotDone:
       return "SnapshotDone";
+    case MessageType::kShardPart:
+      return "ShardPart";
     case MessageType::kMetricNode:
       return "MetricNode";
     case MessageType::kStop:
@@ -246,7 +248,9 @@ std::string name_of(MessageType type) {
   return name != nullptr ? name : fmt::format("message {}", static_cast<unsigned>(type));
 }
 
-bool takes_payload(MessageType type) { return type == MessageType::kNodeChunk || type == MessageType::kParameterChunk; }
+bool takes_payload(MessageType type) {
+  return type == MessageType::kNodeChunk || type == MessageType::kParameterChunk || type == MessageType::kShardPart;
+}
 
 Result<Message> make_default(MessageType type) {
   std::optional<Message> message;

@@ -25,6 +25,7 @@
 #include "proto-free-wire/messages/rates.h"
 #include "proto-free-wire/messages/ready.h"
 #include "proto-free-wire/messages/refuse.h"
+#include "proto-free-wire/messages/shard_part.h"
 #include "proto-free-wire/messages/snapshot.h"
 #include "proto-free-wire/messages/snapshot_done.h"
 #include "proto-free-wire/messages/stop.h"
@@ -35,8 +36,8 @@
 namespace dtrain::wire {
 
 using Message = std::variant<Hello, Welcome, Refuse, Heartbeat, Join, Begin, Ready, Assign, Rates, Committed,
-                             NormPartial, NormFactor, Snapshot, SnapshotDone, MetricNode, Stop, Stopped, Failure, Offer,
-                             Take, NodeChunk, Absorbed, Pull, ParameterChunk, Gone>;
+                             NormPartial, NormFactor, Snapshot, SnapshotDone, MetricNode, Stop, Stopped, Failure,
+                             ShardPart, Offer, Take, NodeChunk, Absorbed, Pull, ParameterChunk, Gone>;
 
 // The tensor bytes behind a message. They are not copied on their way to the socket: `owner` keeps them alive, and
 // whoever sends promises not to change them while it is held.

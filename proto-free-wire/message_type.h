@@ -26,6 +26,7 @@ enum class MessageType : uint16_t {
   kStop = 21,
   kStopped = 22,
   kFailure = 23,
+  kShardPart = 24,
   // tensors: workers and shard servers
   kOffer = 30,
   kTake = 31,

@@ -78,7 +78,10 @@ net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup,
     c.endpoints.push_back({cluster::to_string(task), address.host, address.port});
     const auto rank = static_cast<wire::Rank>(spec.rank_of(task));
     if (rank == setup.self || !talk(spec, self, task)) continue;
-    (rank < setup.self ? c.dial : c.awaited).push_back(rank);  // the later one dials
+    if (rank < setup.self)
+      c.dial.push_back(rank);  // the later one dials
+    else if (!setup.coordinator)
+      c.awaited.push_back(rank);  // the coordinator says itself whom it waits for
   }
   if (options.listen_fd >= 0) c.listen_fds.push_back(options.listen_fd);
   c.timeouts.peer = duration(train.peer_timeout);

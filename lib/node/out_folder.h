@@ -22,6 +22,9 @@ class OutFolder {
 
   // Makes the folder for a new run; an error where one is there already.
   Status create(FileSystem& files) const;
+  // Leaves the mark by which servers of other processes know that they see this disk; removes those of earlier lives.
+  Status mark(FileSystem& files, uint64_t incarnation) const;
+  Status remove_marks(FileSystem& files) const;
 
  private:
   std::string path_;

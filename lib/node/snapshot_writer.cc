@@ -1,8 +1,34 @@
 #include "node/snapshot_writer.h"
 
+#include <fmt/format.h>
+
+#include "base/buffer_file_system.h"
 #include "checkpoint/checkpoint_folder.h"
 
 namespace dtrain::node {
+namespace {
+
+std::vector<checkpoint::ShardBlock> blocks_of(const ps::ShardState& state, const ps::BlockTable& table,
+                                              const std::vector<std::string>& slot_names) {
+  std::vector<checkpoint::ShardBlock> blocks;
+  for (const ps::ShardState::BlockCopy& copy : state.blocks) {
+    const ps::Block& block = table.block(copy.block);
+    const auto bytes = static_cast<size_t>(block.elements) * sizeof(float);
+    checkpoint::ShardBlock& out = blocks.emplace_back();
+    out.parameter = table.parameters()[static_cast<size_t>(block.parameter)].name;
+    out.first = block.first;
+    out.value = ByteSpan(copy.values->data(), bytes);
+    for (size_t s = 0; s < copy.slots.size(); ++s)
+      out.slots.emplace_back(slot_names[s], ByteSpan(copy.slots[s].data(), bytes));
+  }
+  return blocks;
+}
+
+}  // namespace
+
+std::string disk_mark(const std::string& folder, uint64_t coordinator_incarnation) {
+  return fmt::format("{}/.seen-{:016x}", folder, coordinator_incarnation);
+}
 
 SnapshotWriter::SnapshotWriter(const ps::BlockTable& table, uint32_t server, std::vector<std::string> slot_names,
                                FileSystem& files, Log& log, std::function<void()> wake)
@@ -24,21 +50,25 @@ SnapshotWriter::~SnapshotWriter() {
 }
 
 void SnapshotWriter::snapshot(const wire::Snapshot& order, ps::ShardState state) {
+  const int64_t version = state.version;
+  add({order.folder, version, server_, coordinator_, std::move(state), ""});
+}
+
+void SnapshotWriter::put(const std::string& folder, int64_t version, uint32_t server, std::string bytes) {
+  add({folder, version, server, 0, {}, std::move(bytes)});
+}
+
+void SnapshotWriter::add(Order order) {
   {
     std::lock_guard lock(mutex_);
-    orders_.push_back({order.folder, std::move(state)});
+    orders_.push_back(std::move(order));
   }
   changed_.notify_all();
 }
 
-std::vector<wire::SnapshotDone> SnapshotWriter::take_done() {
+std::vector<WrittenShard> SnapshotWriter::take_done() {
   std::lock_guard lock(mutex_);
   return std::exchange(done_, {});
-}
-
-bool SnapshotWriter::busy() const {
-  std::lock_guard lock(mutex_);
-  return writing_ || !orders_.empty() || !done_.empty();
 }
 
 void SnapshotWriter::work() {
@@ -47,12 +77,10 @@ void SnapshotWriter::work() {
     changed_.wait(lock, [this] { return closing_ || !orders_.empty(); });
     if (closing_) return;
     const Order order = std::move(orders_.front());
-    orders_.erase(orders_.begin());
-    writing_ = true;
+    orders_.pop_front();
     lock.unlock();
-    wire::SnapshotDone done = write(order);
+    WrittenShard done = perform(order);
     lock.lock();
-    writing_ = false;
     done_.push_back(std::move(done));
     lock.unlock();
     wake_();
@@ -60,31 +88,31 @@ void SnapshotWriter::work() {
   }
 }
 
-wire::SnapshotDone SnapshotWriter::write(const Order& order) {
-  std::vector<checkpoint::ShardBlock> blocks;
-  for (const ps::ShardState::BlockCopy& copy : order.state.blocks) {
-    const ps::Block& block = table_.block(copy.block);
-    const auto bytes = static_cast<size_t>(block.elements) * sizeof(float);
-    checkpoint::ShardBlock out{table_.parameters()[static_cast<size_t>(block.parameter)].name,
-                               block.first,
-                               DType::kF32,
-                               ByteSpan(copy.values->data(), bytes),
-                               {}};
-    for (size_t s = 0; s < copy.slots.size(); ++s)
-      out.slots.emplace_back(slot_names_[s], ByteSpan(copy.slots[s].data(), bytes));
-    blocks.push_back(std::move(out));
-  }
-  wire::SnapshotDone done;
-  done.version = order.state.version;
-  checkpoint::CheckpointFolder folder(files_, order.folder, log_);
-  if (auto file = folder.write_shard(done.version, server_, blocks)) {
-    done.file = file->name;
-    done.bytes = file->bytes;
-    done.sha256 = file->sha256;
+WrittenShard SnapshotWriter::perform(const Order& order) {
+  WrittenShard out{order.server, {}, nullptr};
+  out.done.version = order.version;
+  if (const auto file = write(order, out.bytes)) {
+    out.done.file = file->name;
+    out.done.bytes = file->bytes;
+    out.done.sha256 = file->sha256;
   } else {
-    done.error = file.error().message;
+    out.done.error = file.error().message;
   }
-  return done;
+  return out;
+}
+
+Result<checkpoint::ManifestFile> SnapshotWriter::write(const Order& order, std::shared_ptr<const std::string>& bytes) {
+  checkpoint::CheckpointFolder folder(files_, order.folder, log_);
+  if (!order.bytes.empty())
+    return folder.put_shard(order.version, order.server,
+                            std::as_bytes(std::span(order.bytes.data(), order.bytes.size())));
+  const auto blocks = blocks_of(order.state, table_, slot_names_);
+  if (order.coordinator == 0 || files_.exists(disk_mark(order.folder, order.coordinator)).value_or(false))
+    return folder.write_shard(order.version, order.server, blocks);
+  BufferFileSystem memory;
+  const auto file = checkpoint::write_shard(memory, "shard", order.version, order.server, blocks);
+  if (file) bytes = memory.content("shard/" + file->name);
+  return file;
 }
 
 }  // namespace dtrain::node

@@ -27,6 +27,7 @@ Role receiver(const wire::Message& message) {
     case T::kMetricNode:
     case T::kStopped:
     case T::kFailure:
+    case T::kShardPart:
       return Role::kCoordinator;
     case T::kRates:
     case T::kNormFactor:
@@ -71,6 +72,7 @@ Task::Task(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup
     options.tasks.push_back({cluster::to_string(task), cluster::to_string(spec.address_of(task)),
                              spec.role_of(task) == cluster::Role::kWorker, holds_parameters(rank)});
   }
+  checkpoint_folder_ = options.checkpoint_folder;
   coordinator_ = std::make_unique<cluster::Coordinator>(std::move(options), table_, around_.transport, around_.log,
                                                         *setup_.events, around_.clock.now());
 }
@@ -91,8 +93,7 @@ void Task::join_when_connected() {
 
 void Task::on_tick() {
   const Instant now = around_.clock.now();
-  if (writer_)
-    for (wire::SnapshotDone& done : writer_->take_done()) around_.transport.send(coordinator_rank(), std::move(done));
+  if (writer_) send_written_shards();
   if (coordinator_) {
     coordinator_->on_tick(now);
     if (stopped_ && coordinator_->finished()) ended_ = stopped_;
@@ -100,19 +101,67 @@ void Task::on_tick() {
   if (give_up_at_ && now >= *give_up_at_) end(ExitCode::kPeerLost, give_up_reason_);
 }
 
+void Task::send_written_shards() {
+  for (const WrittenShard& shard : writer_->take_done()) {
+    const wire::Rank rank = server_ranks_[shard.server];
+    if (shard.bytes) {
+      send_shard(shard);
+    } else if (rank == setup_.self) {
+      around_.transport.send(coordinator_rank(), shard.done);
+    } else if (const Status status = coordinator_->on_message(rank, shard.done); !status) {
+      fail_run(status.error());
+    }
+  }
+}
+
+void Task::send_shard(const WrittenShard& shard) {
+  constexpr size_t kPart = static_cast<size_t>(ps::kChunkElements) * sizeof(float);
+  const ByteSpan all = std::as_bytes(std::span(shard.bytes->data(), shard.bytes->size()));
+  for (size_t at = 0; at < all.size(); at += kPart)
+    around_.transport.send(coordinator_rank(), wire::ShardPart{shard.done.version, at, all.size()},
+                           {all.subspan(at, std::min(kPart, all.size() - at)), shard.bytes});
+}
+
+// Parts come in order, and together are no more than the blocks and slots of that server with a header can be.
+Status Task::take_shard_part(wire::Rank from, const wire::ShardPart& part, ByteSpan payload) {
+  constexpr uint64_t kHeader = 64u << 20;
+  const auto server = std::find(server_ranks_.begin(), server_ranks_.end(), from) - server_ranks_.begin();
+  if (!holds_parameters(from) || checkpoint_folder_.empty() || !writer_)
+    return fail(ExitCode::kPeerLost, "sends a shard that nobody asked for");
+  const uint64_t most = static_cast<uint64_t>(table_.server_elements(static_cast<uint32_t>(server))) * sizeof(float) *
+                            (1 + run_.optimizer.optimizer->slots()) +
+                        kHeader;
+  std::string& file = arriving_[from];
+  if (part.offset == 0) file.clear();
+  if (part.total > most || part.offset != file.size() || payload.size() > part.total - part.offset)
+    return fail(ExitCode::kPeerLost, "sends a shard in parts that do not fit together");
+  file.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+  if (file.size() < part.total) return {};
+  writer_->put(checkpoint_folder_, part.version, static_cast<uint32_t>(server), std::move(file));
+  arriving_.erase(from);
+  return {};
+}
+
 void Task::interrupt() {
   if (coordinator_) return coordinator_->interrupt();
   end(ExitCode::kInterrupted, "interrupted");
 }
 
-void Task::on_connected(wire::Rank, uint64_t) { join_when_connected(); }
+void Task::on_connected(wire::Rank peer, uint64_t incarnation) {
+  if (peer == coordinator_rank()) coordinator_incarnation_ = incarnation;
+  join_when_connected();
+}
 
 void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   if (ended_ && !coordinator_) return;
   Status status;
   switch (receiver(message)) {
     case Role::kCoordinator:
-      if (coordinator_) status = coordinator_->on_message(from, message);
+      if (!coordinator_) break;
+      if (const auto* part = std::get_if<wire::ShardPart>(&message))
+        status = take_shard_part(from, *part, payload);
+      else
+        status = coordinator_->on_message(from, message);
       break;
     case Role::kServer:
       if (server_) status = server_->on_message(from, message, payload);
@@ -151,6 +200,7 @@ void Task::begin(const wire::Begin& begin) {
 Status Task::begin_server(const wire::Begin& begin) {
   writer_ = std::make_unique<SnapshotWriter>(table_, *server_index_, run_.optimizer.optimizer->slot_names(),
                                              around_.files, around_.log, around_.wake);
+  writer_->set_coordinator(coordinator_incarnation_);
   ps::ShardServerOptions options;
   options.micro_batches = begin.micro_batches;
   options.norms = run_.optimizer.clip_norm.has_value();

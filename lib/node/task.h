@@ -4,6 +4,7 @@
 // One thread, the transport's loop.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -69,6 +70,9 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   void worker_failed(const Error& error) override;
 
   void join_when_connected();
+  void send_written_shards();
+  void send_shard(const WrittenShard& shard);
+  Status take_shard_part(wire::Rank from, const wire::ShardPart& part, ByteSpan payload);
   void begin(const wire::Begin& begin);
   Status begin_server(const wire::Begin& begin);
   void stop(const wire::Stop& stop);
@@ -89,6 +93,9 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   std::unique_ptr<worker::ParameterStorage> memory_;  // of the worker
   std::unique_ptr<cluster::Coordinator> coordinator_;
   std::unique_ptr<SnapshotWriter> writer_;
+  uint64_t coordinator_incarnation_ = 0;        // of a coordinator in another process
+  std::map<wire::Rank, std::string> arriving_;  // at the coordinator: shards that servers send
+  std::string checkpoint_folder_;               // at the coordinator
   std::unique_ptr<ps::ShardServer> server_;
   bool joined_ = false;
   bool working_ = false;               // the driver has the worker

@@ -70,6 +70,8 @@ inline const std::vector<Golden>& goldens() {
       {Stopped{}, "Stopped{}", ""},
       {Failure{.exit_code = 3, .reason = "no such file"}, "Failure{exit_code=3, reason=\"no such file\"}",
        "030c0000006e6f20737563682066696c65"},
+      {ShardPart{.version = 8, .offset = 256, .total = 1000}, "ShardPart{version=8, offset=256, total=1000}",
+       "08000000000000000001000000000000e803000000000000"},
       {Offer{.step = 3, .block = 2, .first = 0, .last = 4}, "Offer{step=3, block=2, first=0, last=4}",
        "0300000000000000020000000000000004000000"},
       {Take{.step = 3, .block = 2, .first = 0, .last = 4, .chunks = 0x80000001},
