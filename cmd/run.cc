@@ -110,6 +110,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
                                                       .computes = spec.role_of(self) == cluster::Role::kWorker},
                                                      files, clock, log, interrupts);
   if (coordinates) DTRAIN_TRY(out.remove_marks(files));
+  if (record && end && *end == ExitCode::kDone) DTRAIN_TRY(record->outcome());
   return end;
 }
 

@@ -51,15 +51,15 @@ void RunRecord::on_step(const cluster::StepReport& report) {
   const double batch = static_cast<double>(run_.spec.train.batch), samples = static_cast<double>(run_.train->size());
   const double seconds = static_cast<double>(now - row_at_) / kSecond;
   const double per_second = static_cast<double>(done - row_step_) * batch / std::max(seconds, 1e-9);
-  loss_ = report.metrics.loss / report.metrics.samples;
+  const double loss = report.metrics.loss / report.metrics.samples;
+  loss_ = loss;
   const bool row = done % run_.spec.train.log_every == 0;
   const auto left = static_cast<Nanoseconds>(static_cast<double>(setup_.steps - done) * batch / per_second * kSecond);
   progress_.update({done, setup_.steps, static_cast<double>(done) * batch / samples,
-                    static_cast<double>(setup_.steps) * batch / samples, loss_, per_second, left},
+                    static_cast<double>(setup_.steps) * batch / samples, loss, per_second, left},
                    now, row);
   if (!row) return;
-  observe::StepRow line{done,      static_cast<double>(done) * batch / samples, loss_, std::nullopt, report.rate,
-                        per_second};
+  observe::StepRow line{done, static_cast<double>(done) * batch / samples, loss, std::nullopt, report.rate, per_second};
   if (classifies()) line.accuracy = report.metrics.correct / report.metrics.samples;
   note(metrics_.step(line));
   row_at_ = now;
@@ -83,9 +83,11 @@ void RunRecord::on_eval(int64_t version, const cluster::Metrics& metrics) {
 
 Status RunRecord::on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) {
   DTRAIN_TRY(checkpoints_.commit(manifest(version, files)));
-  DTRAIN_TRY(checkpoints_.prune(run_.spec.train.keep_checkpoints, version));
+  // The checkpoint is there, whatever becomes of the old ones.
+  if (const Status pruned = checkpoints_.prune(run_.spec.train.keep_checkpoints, version); !pruned)
+    log_.warning("old checkpoints stay: {}", pruned.error().message);
   note(metrics_.event("checkpoint", {{"step", fmt::format("{}", version)}}));
-  return version == setup_.steps ? finish_model(version) : Status{};
+  return {};
 }
 
 void RunRecord::on_snapshot_abandoned(int64_t version, const std::string& reason) {
@@ -102,6 +104,10 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
                         {{"exit_code", fmt::format("{}", static_cast<int>(code))}, {"reason", json_string(reason)}}));
     return;
   }
+  // Only now: a large model takes longer than others wait for a sign of life. A resumed run with no step left may find
+  // that an earlier life did not come to it.
+  outcome_ = write_model();
+  if (!outcome_) return;
   observe::MetricsFile::Fields fields{{"step", fmt::format("{}", setup_.steps)},
                                       {"seconds", json_number(static_cast<double>(took) / kSecond)}};
   std::string accuracy;
@@ -111,8 +117,8 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
   }
   fields.emplace_back("model", json_string(model_hash_));
   note(metrics_.event("end", fields));
-  log_.info("done: {} steps, loss {:.4f}{}, {}, model {}", setup_.steps, loss_, accuracy,
-            observe::format_duration(took), model_hash_);
+  log_.info("done: {} steps{}{}, {}, model {}", setup_.steps, loss_ ? fmt::format(", loss {:.4f}", *loss_) : "",
+            accuracy, observe::format_duration(took), model_hash_);
 }
 
 checkpoint::Manifest RunRecord::manifest(int64_t version, const std::vector<wire::SnapshotDone>& files) const {
@@ -134,8 +140,8 @@ checkpoint::Manifest RunRecord::manifest(int64_t version, const std::vector<wire
   return m;
 }
 
-Status RunRecord::finish_model(int64_t version) {
-  DTRAIN_TRY_ASSIGN(const auto reader, checkpoint::LogicalReader::open(files_, checkpoints_.path_of(version)));
+Status RunRecord::write_model() {
+  DTRAIN_TRY_ASSIGN(const auto reader, checkpoint::LogicalReader::open(files_, checkpoints_.path_of(setup_.steps)));
   DTRAIN_TRY(checkpoint::write_model(files_, setup_.out.model(), reader));
   DTRAIN_TRY_ASSIGN(const Digest hash, checkpoint::model_hash(reader));
   model_hash_ = to_hex(hash);

@@ -33,13 +33,16 @@ class RunRecord final : public cluster::CoordinatorEvents {
   void on_eval(int64_t version, const cluster::Metrics& metrics) override;
   Status on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) override;
   void on_snapshot_abandoned(int64_t version, const std::string& reason) override;
+  // Of a run that is done: writes the model file, when all other tasks have left.
   void on_stopped(ExitCode code, const std::string& reason) override;
+  // What went wrong after the run was done for all others; said nowhere else.
+  const Status& outcome() const { return outcome_; }
 
  private:
   RunRecord(const RunDefinition& run, Setup setup, FileSystem& files, const Clock& clock, Log& log,
             observe::Progress& progress, observe::MetricsFile metrics);
   checkpoint::Manifest manifest(int64_t version, const std::vector<wire::SnapshotDone>& files) const;
-  Status finish_model(int64_t version);
+  Status write_model();             // from the last checkpoint
   void note(const Status& status);  // a metrics line that could not be written: said once, training goes on
   bool classifies() const { return run_.network->labels().kind == graph::LabelSpec::Kind::kClasses; }
 
@@ -55,10 +58,11 @@ class RunRecord final : public cluster::CoordinatorEvents {
   Instant row_at_ = 0;  // of the last row
   int64_t row_step_ = 0;
   uint32_t threads_ = 1;
-  double loss_ = 0;  // latest
+  std::optional<double> loss_;  // latest
   std::optional<cluster::Metrics> eval_;
   std::string model_hash_;  // once the model is written
   bool complained_ = false;
+  Status outcome_;
 };
 
 }  // namespace dtrain::node
