@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/logical_reader.h"
 #include "checkpoint/model_file.h"
 #include "commands.h"
@@ -27,6 +28,7 @@ Result<node::ParameterSource> source_of(FileSystem& files, const std::string& pa
   DTRAIN_TRY_ASSIGN(const ModelPath model, find_model(files, path));
   if (model.checkpoint) {
     DTRAIN_TRY_ASSIGN(auto opened, checkpoint::LogicalReader::open(files, model.path));
+    DTRAIN_TRY(checkpoint::verify_files(files, model.path, opened.manifest()));
     return [reader = std::make_shared<checkpoint::LogicalReader>(std::move(opened))](const ParameterInfo& p,
                                                                                      std::span<float> into) {
       const checkpoint::ManifestParameter* there = reader->manifest().find(p.name);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/file_system.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/model_file.h"
 #include "commands.h"
 #include "flags.h"
@@ -37,6 +38,7 @@ Status inspect_model(const FileSystem& files, const InspectFlags& flags) {
 
 Status inspect_checkpoint(const FileSystem& files, const std::string& folder, bool hash) {
   DTRAIN_TRY_ASSIGN(const auto reader, checkpoint::LogicalReader::open(files, folder));
+  DTRAIN_TRY(checkpoint::verify_files(files, folder, reader.manifest()));
   if (hash) {
     DTRAIN_TRY_ASSIGN(const Digest model, checkpoint::model_hash(reader));
     DTRAIN_TRY_ASSIGN(const Digest state, checkpoint::state_hash(reader));

@@ -77,7 +77,7 @@ ExitCode run(int argc, char** argv) {
       return ExitCode::kUsage;
     }
     // An unknown first word makes CLI11 complain of the missing command; the word is what the user wants to hear about.
-    if (app.get_subcommands().empty() && argv[1][0] != '-')
+    if (app.get_subcommands().empty())
       fmt::print(stderr, "dtrain: {}; see dtrain --help\n", did_you_mean(app, {argv[1]}));
     else
       fmt::print(stderr, "dtrain: {}; see dtrain --help\n", e.what());

@@ -121,12 +121,15 @@ Result<std::vector<int64_t>> CheckpointFolder::list() const {
   return steps;
 }
 
+Status verify_files(const FileSystem& files, const std::string& folder, const Manifest& manifest) {
+  for (const ManifestFile& f : manifest.files) DTRAIN_TRY(verify_file(files, folder + "/" + f.name, f));
+  return {};
+}
+
 Result<Manifest> CheckpointFolder::load(int64_t step) const { return load_manifest(files_, path_of(step)); }
 
 Status CheckpointFolder::verify(const Manifest& manifest) const {
-  for (const ManifestFile& f : manifest.files)
-    DTRAIN_TRY(verify_file(files_, path_of(manifest.step) + "/" + f.name, f));
-  return {};
+  return verify_files(files_, path_of(manifest.step), manifest);
 }
 
 Result<std::optional<Manifest>> CheckpointFolder::newest() const {

@@ -59,4 +59,7 @@ class CheckpointFolder {
 // The manifest in a checkpoint's folder, wherever that is; where the folder is called step-<n>, n must be its step.
 Result<Manifest> load_manifest(const FileSystem& files, const std::string& folder);
 
+// Reads every file of the checkpoint in `folder`, whatever that is called, and compares size and SHA-256.
+Status verify_files(const FileSystem& files, const std::string& folder, const Manifest& manifest);
+
 }  // namespace dtrain::checkpoint
