@@ -31,7 +31,8 @@ RunRecord::RunRecord(const RunDefinition& run, Setup setup, FileSystem& files, c
       checkpoints_(files, setup_.out.checkpoints(), log) {}
 
 void RunRecord::on_begin(int64_t step, uint32_t threads) {
-  began_ = row_at_ = clock_.now();
+  row_at_ = clock_.now();
+  began_ = row_at_;
   row_step_ = step;
   threads_ = threads;
   log_.info("{}: {} {} of {} steps, batch {} in {} micro-batches, {} thread{} each", run_.spec.name, setup_.tasks,
@@ -97,7 +98,7 @@ void RunRecord::on_snapshot_abandoned(int64_t version, const std::string& reason
 }
 
 void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
-  const Nanoseconds took = began_ ? clock_.now() - began_ : 0;
+  const Nanoseconds took = began_ ? clock_.now() - *began_ : 0;
   progress_.leave_line();
   if (code != ExitCode::kDone) {
     note(metrics_.event("stopped",

@@ -54,7 +54,7 @@ class RunRecord final : public cluster::CoordinatorEvents {
   observe::Progress& progress_;
   observe::MetricsFile metrics_;
   checkpoint::CheckpointFolder checkpoints_;
-  Instant began_ = 0;
+  std::optional<Instant> began_;
   Instant row_at_ = 0;  // of the last row
   int64_t row_step_ = 0;
   uint32_t threads_ = 1;

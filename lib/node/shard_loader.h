@@ -1,11 +1,16 @@
 // Gives a shard server the values that its blocks begin with: drawn from the seed, read from a model file, or with all
-// optimizer state from a checkpoint, however many servers wrote that.
+// optimizer state from a checkpoint, however many servers wrote that. Step by step, so that the thread that loads can
+// give signs of life in between. One thread.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "base/file_system.h"
 #include "base/result.h"
+#include "checkpoint/logical_reader.h"
+#include "checkpoint/safetensors.h"
 #include "node/run_definition.h"
 #include "ps/block_table.h"
 #include "ps/shard_server.h"
@@ -17,7 +22,28 @@ struct InitialState {
   std::string model;       // file; empty: drawn
 };
 
-Status load_shard(const RunDefinition& run, const ps::BlockTable& table, uint32_t server, const InitialState& from,
-                  const FileSystem& files, ps::ShardServer& shard);
+class ShardLoader {
+ public:
+  // All that is referred to outlives the loader.
+  static Result<std::unique_ptr<ShardLoader>> open(const RunDefinition& run, const ps::BlockTable& table,
+                                                   uint32_t server, const InitialState& from, const FileSystem& files);
+
+  // Loads the next blocks, some 16 MiB of parameters. Whether blocks are left.
+  Result<bool> load_some(ps::ShardServer& shard);
+
+ private:
+  ShardLoader(const RunDefinition& run, const ps::BlockTable& table, uint32_t server)
+      : run_(run), table_(table), blocks_(table.of_server(server)) {}
+  Status load(uint32_t id, ps::ShardServer& shard) const;
+  Status load_from_checkpoint(uint32_t id, ps::ShardServer& shard) const;
+  Status load_from_model(uint32_t id, ps::ShardServer& shard) const;
+
+  const RunDefinition& run_;
+  const ps::BlockTable& table_;
+  const std::vector<uint32_t>& blocks_;  // ids
+  size_t next_ = 0;                      // index into blocks_
+  std::optional<checkpoint::LogicalReader> checkpoint_;
+  std::optional<checkpoint::SafetensorsReader> model_;
+};
 
 }  // namespace dtrain::node

@@ -5,7 +5,6 @@
 #include "net/handshake.h"
 #include "node/data_feed.h"
 #include "node/server_pool.h"
-#include "node/shard_loader.h"
 
 namespace dtrain::node {
 namespace {
@@ -93,6 +92,7 @@ void Task::join_when_connected() {
 
 void Task::on_tick() {
   const Instant now = around_.clock.now();
+  if (loader_ && !stopped_ && !ended_) load_some();
   if (writer_) send_written_shards();
   if (coordinator_) {
     coordinator_->on_tick(now);
@@ -184,11 +184,8 @@ void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan pa
 void Task::begin(const wire::Begin& begin) {
   if (server_ || working_ || stopped_) return;
   if (server_index_)
-    if (const Status loaded = begin_server(begin); !loaded) return fail_run(loaded.error());
-  if (!computes()) {
-    around_.transport.send(coordinator_rank(), wire::Ready{});
-    return;
-  }
+    if (const Status begun = begin_server(begin); !begun) return fail_run(begun.error());
+  if (!computes()) return;
   auto feed = setup_.feed ? setup_.feed(begin)
                           : std::make_unique<DataFeed>(run_, begin.micro_batches, begin.eval_micro_batches);
   working_ = true;
@@ -209,12 +206,31 @@ Status Task::begin_server(const wire::Begin& begin) {
   if (setup_.in_place) options.in_place.assign(memory_->pointers().begin(), memory_->pointers().end());
   server_ = std::make_unique<ps::ShardServer>(table_, *server_index_, std::move(options), *run_.optimizer.optimizer,
                                               around_.transport, *writer_);
-  DTRAIN_TRY(load_shard(run_, table_, *server_index_, {begin.checkpoint, setup_.init_model}, around_.files, *server_));
-  server_->start(begin.step);
+  DTRAIN_TRY_ASSIGN(
+      loader_, ShardLoader::open(run_, table_, *server_index_, {begin.checkpoint, setup_.init_model}, around_.files));
+  first_version_ = begin.step;
+  around_.wake();
   return {};
 }
 
-void Task::worker_prepared() { around_.transport.send(coordinator_rank(), wire::Ready{}); }
+void Task::load_some() {
+  const Result<bool> more = loader_->load_some(*server_);
+  if (more && *more) return around_.wake();
+  loader_.reset();
+  if (!more) return fail_run(more.error());
+  server_->start(first_version_);
+  say_ready();
+}
+
+void Task::worker_prepared() {
+  prepared_ = true;
+  say_ready();
+}
+
+// When the last of its roles is.
+void Task::say_ready() {
+  if (!loader_ && (prepared_ || !computes())) around_.transport.send(coordinator_rank(), wire::Ready{});
+}
 
 void Task::worker_failed(const Error& error) { fail_run(error); }
 

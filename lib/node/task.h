@@ -15,6 +15,7 @@
 #include "cluster/spec.h"
 #include "net/transport.h"
 #include "node/run_definition.h"
+#include "node/shard_loader.h"
 #include "node/snapshot_writer.h"
 #include "node/worker_driver.h"
 #include "ps/shard_server.h"
@@ -75,6 +76,8 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   Status take_shard_part(wire::Rank from, const wire::ShardPart& part, ByteSpan payload);
   void begin(const wire::Begin& begin);
   Status begin_server(const wire::Begin& begin);
+  void load_some();
+  void say_ready();
   void stop(const wire::Stop& stop);
   void end(ExitCode code, const std::string& reason);
   void fail_run(const Error& error);
@@ -97,7 +100,10 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   std::map<wire::Rank, std::string> arriving_;  // at the coordinator: shards that servers send
   std::string checkpoint_folder_;               // at the coordinator
   std::unique_ptr<ps::ShardServer> server_;
+  std::unique_ptr<ShardLoader> loader_;  // while the server gets its first version
+  int64_t first_version_ = 0;
   bool joined_ = false;
+  bool prepared_ = false;              // the worker
   bool working_ = false;               // the driver has the worker
   std::optional<ExitCode> stopped_;    // the coordinator's word
   std::optional<Instant> give_up_at_;  // a server is gone, and the coordinator has not said so yet
