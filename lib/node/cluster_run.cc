@@ -1,5 +1,6 @@
 #include "node/cluster_run.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "config/canonical.h"
@@ -85,7 +86,8 @@ net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup,
   }
   if (options.listen_fd >= 0) c.listen_fds.push_back(options.listen_fd);
   c.timeouts.peer = duration(train.peer_timeout);
-  c.timeouts.heartbeat = c.timeouts.peer / 4;
+  // A second incarnation is refused when the first one is heard, which must be before it gives its handshake up.
+  c.timeouts.heartbeat = std::min(c.timeouts.peer / 4, c.timeouts.handshake / 4);
   c.timeouts.start = duration(train.start_timeout);
   return c;
 }
