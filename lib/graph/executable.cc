@@ -140,7 +140,7 @@ Status Executable::run(const Feed& feed, const Binding& binding, const ops::RunC
     }
     if (step.metrics) observer.metrics_ready();
     for (uint32_t r = 0; r < step.readies; ++r) observer.ready(readies_[step.first_ready + r]);
-    observer.step_done(static_cast<int>(i));
+    DTRAIN_TRY(observer.step_done(static_cast<int>(i)));
   }
   return {};
 }

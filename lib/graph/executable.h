@@ -36,7 +36,7 @@ class Executable {
   static Result<std::unique_ptr<Executable>> compile(const Network& network, Mode mode, int64_t micro_batch,
                                                      const std::string& backend);
 
-  // Fails only with what the observer's need_parameter() returns; outputs are undefined then.
+  // Fails only with what the observer's need_parameter() or step_done() returns; outputs are undefined then.
   Status run(const Feed& feed, const Binding& binding, const ops::RunContext& context, Observer& observer);
   // The value of a parameter differs from the one that the last run saw: what was derived from it is made anew.
   void parameter_changed(ParameterIndex parameter);

@@ -17,8 +17,8 @@ class Observer {
   virtual void ready(ParameterIndex) {}
   // The loss is known; in training, backward follows.
   virtual void metrics_ready() {}
-  // After every op, for profiles; an index of Executable::steps().
-  virtual void step_done(int) {}
+  // After every op, for profiles and to end early: an error ends the run. An index of Executable::steps().
+  virtual Status step_done(int) { return {}; }
 };
 
 }  // namespace dtrain::graph

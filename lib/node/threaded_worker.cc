@@ -73,6 +73,11 @@ Status ThreadedWorker::await_memory(const worker::Work& work, const std::functio
   return wait(work, free);
 }
 
+// The loop may be waiting in stop(): for the end of an op, not of a whole backward pass.
+Status ThreadedWorker::still_wanted(const worker::Work& work) {
+  return wait(work, [] { return true; });
+}
+
 void ThreadedWorker::metrics(const worker::Work& work, double loss, double samples, double correct) {
   std::lock_guard lock(mutex_);
   worker_->protocol().metrics(work, loss, samples, correct);

@@ -372,6 +372,28 @@ TEST_P(StepEngineTest, AnErrorOfThePortEndsTheWorkAndLeavesNothingBehind) {
   EXPECT_EQ(port_.memory_waits, 0) << "a cancelled work keeps no memory";
 }
 
+TEST_P(StepEngineTest, AWorkThatIsNotWantedAnyMoreEndsBetweenTwoOps) {
+  make(4);
+  class Stopping final : public StepPort {
+   public:
+    Status await_parameter(const Work&, ParameterIndex) override { return {}; }
+    Status await_memory(const Work&, const std::function<bool()>&) override { return fail(ExitCode::kBug, ""); }
+    Status still_wanted(const Work&) override {
+      if (!stopped) return {};
+      return fail(ExitCode::kInterrupted, "stopped");
+    }
+    void metrics(const Work&, double, double, double) override { stopped = true; }
+    void gradient(const Work&, ParameterIndex, const float*, std::shared_ptr<const void>) override { ++gradients; }
+    bool stopped = false;
+    int gradients = 0;
+  } port;
+  const Status status = engine_->run(train(0, {0, 1}), port);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "stopped");
+  EXPECT_LT(port.gradients, static_cast<int>(network_.parameters().size())) << "backward has ended early";
+  expect_right(train(2, {0, 4}));
+}
+
 TEST_P(StepEngineTest, AnErrorWhileWaitingForMemoryEndsTheWork) {
   make(1);
   port_.hold = true;

@@ -46,6 +46,8 @@ class StepEngine::Backward final : public graph::Observer {
       early_.push_back(p);
   }
 
+  Status step_done(int) override { return port_.still_wanted(work_); }
+
   const Metrics& sum() const { return sum_; }
 
  private:
