@@ -48,11 +48,11 @@ ExitCode run_solo(const RunDefinition& run, TaskSetup setup, FileSystem& files, 
   while (!task.ended()) {
     const bool delivered = transport.pump() > 0;
     const bool busy = worker.work_one() || delivered;
-    if (!busy) bell.wait(kTick);
     for (; interrupted < interrupts.load(); ++interrupted) task.interrupt();
     if (busy && clock.now() - ticked < kTick) continue;
     ticked = clock.now();
     task.on_tick();
+    if (!busy && !task.ended() && transport.pump() == 0) bell.wait(kTick);
   }
   return *task.ended();
 }

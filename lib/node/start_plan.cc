@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
+#include <algorithm>
 
 #include "checkpoint/checkpoint_folder.h"
 #include "config/canonical.h"
@@ -11,32 +11,35 @@
 namespace dtrain::node {
 namespace {
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-// The first line in which two configurations differ, for a person.
-std::string first_change(const std::string& then, const std::string& now) {
-  const auto a = lines_of(then), b = lines_of(now);
-  for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    const std::string before = i < a.size() ? a[i] : "(nothing)", after = i < b.size() ? b[i] : "(nothing)";
-    if (before != after) return fmt::format("then: {}\n  now: {}", before, after);
+// The first place at which two configurations differ, for a person; "" where they differ only in what may change.
+std::string first_change(const config::Value* then, const config::Value* now, const std::string& path) {
+  const auto free = config::keys_free_on_resume();
+  if (std::find(free.begin(), free.end(), path) != free.end()) return "";
+  auto text = [](const config::Value* value) { return value ? config::canonical_text(*value) : "(not set)"; };
+  if (then && now && then->is_table() && now->is_table()) {
+    const std::string prefix = path.empty() ? "" : path + ".";
+    for (const config::Entry& e : then->as_table())
+      if (auto change = first_change(&e.value, now->find(e.key), prefix + e.key); !change.empty()) return change;
+    for (const config::Entry& e : now->as_table())
+      if (auto change = first_change(then->find(e.key), &e.value, prefix + e.key); !change.empty()) return change;
+    return "";
   }
-  return "";
-}
-
-std::string comparable(const config::Value& root) {
-  return config::canonical_text(root, config::keys_free_on_resume());
+  if (then && now && then->is_array() && now->is_array()) {
+    const auto &a = then->as_array(), &b = now->as_array();
+    for (size_t i = 0; i < std::max(a.size(), b.size()); ++i)
+      if (auto change = first_change(i < a.size() ? &a[i] : nullptr, i < b.size() ? &b[i] : nullptr,
+                                     fmt::format("{}[{}]", path, i));
+          !change.empty())
+        return change;
+    return "";
+  }
+  return text(then) == text(now) ? "" : fmt::format("{}: then {}, now {}", path, text(then), text(now));
 }
 
 Status same_run(const RunDefinition& run, const checkpoint::Manifest& manifest, const std::string& folder) {
   if (manifest.run_digest == to_hex(run.run_digest)) return {};
   std::string change;
-  if (const auto then = config::load_text(manifest.config, folder))
-    change = first_change(comparable(*then), comparable(run.root));
+  if (const auto then = config::load_text(manifest.config, folder)) change = first_change(&*then, &run.root, "");
   return fail(
       ExitCode::kUsage,
       fmt::format("{} belongs to another run file; only steps or epochs, the intervals of log and checkpoints and the "
