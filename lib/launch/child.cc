@@ -51,6 +51,8 @@ Result<Child> Child::start(std::string label, const std::vector<std::string>& ar
   std::vector<char*> words;
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
+  // Inherited from who started this process, "ignored" would mean that the kernel keeps no exit status.
+  ::signal(SIGCHLD, SIG_DFL);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) become(words.data(), ends[1], keep_fd, parent);

@@ -24,6 +24,7 @@ class Child {
  public:
   // Starts `argv` (argv[0] a path) with standard input from /dev/null, both outputs into one pipe, in a process group
   // of its own (so that a terminal's Ctrl-C reaches the launcher alone). `keep_fd`: one descriptor to inherit, or −1.
+  // Sets SIGCHLD of this process to its default.
   static Result<Child> start(std::string label, const std::vector<std::string>& argv, int keep_fd);
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;

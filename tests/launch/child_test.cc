@@ -56,6 +56,16 @@ TEST(Child, BothOutputsByLinesAndTheExitCode) {
   EXPECT_EQ(child.label(), "worker/0");
 }
 
+// As a process that was started by one that ignores its children's ends.
+TEST(Child, TheExitCodeComesAlsoWhereItWasIgnored) {
+  const auto before = ::signal(SIGCHLD, SIG_IGN);
+  Child child = shell("exit 3");
+  read_all(child);
+  wait_for_end(child);
+  ::signal(SIGCHLD, before);
+  EXPECT_EQ(to_string(child.end()), "exit code 3");
+}
+
 TEST(Child, GoodEnd) {
   Child child = shell("exit 0");
   EXPECT_TRUE(read_all(child).empty());
