@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "tests/checkpoint/faulty_file_system.h"
 #include "tests/node/run_text.h"
 #include "tests/node/written_shards.h"
@@ -39,12 +37,9 @@ class SnapshotWriterTest : public testing::Test {
     return state;
   }
   std::string checkpoints() const { return folder_.path() + "/checkpoints"; }
+  // The shard in the folder of a step, which is not committed yet.
   std::string written(int64_t version) const {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path()))
-      if (entry.path().filename() == "server-0.safetensors" &&
-          entry.path().string().find(std::to_string(version)) != std::string::npos)
-        return bytes_of(entry.path().string());
-    return "";
+    return bytes_of(fmt::format("{}/.tmp-step-{:08}/server-0.safetensors", checkpoints(), version));
   }
 
   RunFolder folder_;
