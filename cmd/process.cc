@@ -1,11 +1,15 @@
 #include "process.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <random>
 #include <thread>
 
@@ -27,6 +31,13 @@ void catch_signals() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
+}
+
+Status claim_folder(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // stays open: the lock is the process's
+  if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return {};
+  close(fd);
+  return fail(ExitCode::kUsage, fmt::format("another process is writing into {}: wait for its end, or end it", path));
 }
 
 uint64_t random_incarnation() {

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
+#include "base/result.h"
 #include "cluster/spec.h"
 #include "config/run_spec.h"
 
@@ -14,6 +16,10 @@ namespace dtrain::cmd {
 // end it now; a third ends the process on the spot.
 extern std::atomic<int> interrupts;
 void catch_signals();
+
+// Claims a folder for this process until it ends; an error (kUsage) where another one has it. A folder that is not
+// there, or on a file system without locks, is nobody's.
+Status claim_folder(const std::string& path);
 
 uint64_t random_incarnation();
 

@@ -95,6 +95,9 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   const node::OutFolder out(flags.run.out_folder(run.spec.name));
   std::unique_ptr<node::RunRecord> record;
   if (coordinates) {
+    // First of all: a resumed run cuts the record back to its checkpoint.
+    if (!flags.run.resume) DTRAIN_TRY(under_code(ExitCode::kUsage, files.make_directories(out.path())));
+    DTRAIN_TRY(claim_folder(out.path()));
     DTRAIN_TRY_ASSIGN(const node::StartPlan plan, node::plan_start(run, static_cast<int64_t>(spec.workers().size()),
                                                                    out, flags.run.resume, files, log));
     DTRAIN_TRY_ASSIGN(
