@@ -14,8 +14,8 @@ class Layer {
  public:
   virtual ~Layer() = default;
 
-  // Reads the layer's own keys, checks its inputs and declares its parameters. Returns the shape of its output for one
-  // sample (of a loss: a scalar), or nothing after having reported an error to `setup`.
+  // Reads all of the layer's own keys, then checks its inputs and declares its parameters. Returns the shape of its
+  // output for one sample (of a loss: a scalar), or nothing after having reported an error to `setup`.
   virtual std::optional<Shape> setup(LayerSetup& setup) = 0;
 
   // Emits ops that compute the output from the inputs. A loss writes the metrics and, in training, saves the gradient.

@@ -5,6 +5,10 @@
 namespace dtrain::graph {
 
 void LayerSetup::error(std::string_view message, std::string_view key) {
+  if (!guessed_) report(message, key);
+}
+
+void LayerSetup::report(std::string_view message, std::string_view key) {
   const std::string text = fmt::format("{}: {}", what_, message);
   if (key.empty())
     keys_.diagnostics().error(keys_.position(), text);

@@ -34,12 +34,16 @@ class LayerSetup {
   static constexpr int64_t kMaxExtent = int64_t{1} << 24;
   static constexpr int64_t kMaxElements = int64_t{1} << 40;
 
-  LayerSetup(std::string what, std::string type, std::string name, config::TableReader& keys, std::vector<Input> inputs)
+  // `guessed`: the inputs' shapes are not known, since a layer above is in error. Then only the keys count, and what
+  // the layer has to say of shapes is dropped.
+  LayerSetup(std::string what, std::string type, std::string name, config::TableReader& keys, std::vector<Input> inputs,
+             bool guessed = false)
       : what_(std::move(what)),
         type_(std::move(type)),
         name_(std::move(name)),
         keys_(keys),
-        inputs_(std::move(inputs)) {}
+        inputs_(std::move(inputs)),
+        guessed_(guessed) {}
 
   const std::string& type() const { return type_; }
   const std::string& name() const { return name_; }  // full
@@ -51,6 +55,8 @@ class LayerSetup {
   // Reports an error, at the value of `key` where it is given and there, else at the layer. "layer 'x' (conv2d): " is
   // put before it.
   void error(std::string_view message, std::string_view key = "");
+  // The same for what is wrong with the value of a key whatever the inputs are.
+  void key_error(std::string_view message, std::string_view key) { report(message, key); }
   // Whether the layer has exactly one input, or at least two; else reports it.
   bool expect_one_input();
   bool expect_several_inputs();
@@ -72,9 +78,12 @@ class LayerSetup {
   const std::optional<LabelSpec>& labels() const { return labels_; }
 
  private:
+  void report(std::string_view message, std::string_view key);
+
   std::string what_, type_, name_;
   config::TableReader& keys_;
   std::vector<Input> inputs_;
+  bool guessed_;
   std::vector<LayerParameter> parameters_;
   double flops_ = 0;
   std::optional<LabelSpec> labels_;

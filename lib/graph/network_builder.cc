@@ -44,6 +44,8 @@ class NetworkBuilder {
     }
     const bool inputs_known = resolve_inputs(spec, out);
     const bool good = layer && inputs_known && set_up(spec, *layer, out);
+    if (layer && !inputs_known) read_keys(spec, *layer, out);
+    if (!good) out.output = shape_of(out.inputs.front());  // a guess, so that the layers below can be read
     out.layer = std::move(layer);
     known_.push_back(good);
     network_.layers_.push_back(std::move(out));
@@ -92,6 +94,18 @@ class NetworkBuilder {
     add_parameters(setup, out);
     if (setup.labels()) network_.labels_ = *setup.labels();
     return true;
+  }
+
+  // The mistakes in a layer's own keys, where what it reads has no shape.
+  void read_keys(const config::LayerSpec& spec, Layer& layer, NetworkLayer& out) {
+    const std::string what = fmt::format("layer '{}' ({})", spec.name, spec.type);
+    config::TableReader keys(spec.table, diagnostics_, what);
+    std::vector<LayerSetup::Input> inputs;
+    for (int i : out.inputs) inputs.push_back({shape_of(i), "input"});
+    LayerSetup setup(what, spec.type, spec.name, keys, std::move(inputs), true);
+    layer.setup(setup);
+    if (!layer.is_loss()) read_activation(keys, setup, out);
+    keys.finish();
   }
 
   void read_activation(config::TableReader& keys, LayerSetup& setup, NetworkLayer& out) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "graph/layer_registry.h"
 #include "tests/graph/network_text.h"
 
@@ -85,6 +87,21 @@ TEST(Network, OneMistakeIsToldOnce) {
   EXPECT_THAT(error,
               HasSubstr("net.toml:6:51: error: unknown key 'bais' in layer 'linear1' (linear) (did you mean 'bias'?)"));
   EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 1) << error;
+}
+
+TEST(Network, KeysBelowALayerInErrorAreReadAllTheSame) {
+  const std::string error = read_network("[1, 28, 28]", R"(
+    { name = "a", type = "conv2d", filters = "six", kernel = 5 },
+    { name = "b", type = "max_pool2d", kernle = 2, kernel = 2 },
+    { name = "c", type = "flatten" },
+    { name = "d", type = "dropout", rate = 1.4 },
+    { name = "e", type = "linear", units = 10 },
+    { type = "softmax_cross_entropy" },
+  )").error;
+  EXPECT_THAT(error, HasSubstr("'filters'"));
+  EXPECT_THAT(error, HasSubstr("'kernle'"));
+  EXPECT_THAT(error, HasSubstr("'rate' must be"));
+  EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 2) << error;
 }
 
 TEST(Network, EndsWithItsOnlyLoss) {

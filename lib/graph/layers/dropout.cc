@@ -16,7 +16,7 @@ class DropoutLayer final : public Layer {
     dropout_.rate = static_cast<float>(rate);
     dropout_.stream = stream_id("dropout/" + s.name());
     if (!(rate >= 0.0 && dropout_.rate < 1.0f)) {
-      s.error(fmt::format("'rate' must be at least 0 and below 1, got {}", rate), "rate");
+      s.key_error(fmt::format("'rate' must be at least 0 and below 1, got {}", rate), "rate");
       return std::nullopt;
     }
     if (!s.expect_one_input()) return std::nullopt;
