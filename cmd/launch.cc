@@ -111,6 +111,10 @@ Result<ExitCode> launch_run(const LaunchFlags& flags) {
   DTRAIN_TRY_ASSIGN(const cluster::ClusterSpec spec, cluster_of(flags, ports));
   if (!flags.cluster.empty()) DTRAIN_TRY(all_local(spec, flags.cluster));
 
+  // The tasks are told their place by flags; what the launcher was given in the environment is not for them.
+  for (const char* name : {"CLUSTER", "CLUSTER_SPEC", "PS_HOSTS", "WORKER_HOSTS", "JOB_NAME", "TASK_ID", "SET"})
+    unsetenv(fmt::format("DTRAIN_{}", name).c_str());
+  setenv("OMP_WAIT_POLICY", "passive", 0);  // tasks share the cores: threads that wait must not spin
   std::vector<launch::SupervisedTask> tasks;
   for (const cluster::Task& task : spec.tasks()) {
     const auto rank = static_cast<size_t>(spec.rank_of(task));

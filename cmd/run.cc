@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "checkpoint/model_file.h"
 #include "cluster_flags.h"
 #include "commands.h"
 #include "node/cluster_run.h"
@@ -76,21 +77,28 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   catch_signals();
   SteadyClock clock;
   RealFileSystem files;
-  const bool colour = isatty(STDERR_FILENO) && !std::getenv("NO_COLOR");
+  const bool terminal = isatty(STDERR_FILENO) || flags.launched;  // the launcher asks for a bar only on one
+  const bool colour = terminal && !std::getenv("NO_COLOR");
   observe::TaskLog log(stderr, solo || flags.launched ? "" : cluster::to_string(self) + ": ");
   observe::Progress progress(stderr, progress_mode(flags.run.progress), colour);
   log.before_line([&progress] { progress.leave_line(); });
 
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set));
   if (!run.spec.train.isa.empty()) DTRAIN_TRY(ops::cpu::set_isa(run.spec.train.isa));
-  DTRAIN_TRY(run.open_data(files));
+  const bool computes = spec.role_of(self) == cluster::Role::kWorker;
+  if (computes || coordinates) DTRAIN_TRY(run.open_data(files));  // a server knows no samples
 
   node::TaskSetup setup;
   setup.self = static_cast<wire::Rank>(spec.rank_of(self));
   setup.incarnation = random_incarnation();
   setup.threads = offered_threads(run.spec.train, spec, self);
   setup.init_model = flags.run.init;
-  if (!setup.init_model.empty()) DTRAIN_TRY(checkpoint::SafetensorsReader::open(files, setup.init_model));
+  if (!setup.init_model.empty()) {
+    if (flags.run.resume)
+      return fail(ExitCode::kUsage, "give --resume or --init: a resumed run begins with its checkpoint");
+    DTRAIN_TRY_ASSIGN(const auto model, checkpoint::SafetensorsReader::open(files, setup.init_model));
+    DTRAIN_TRY_ASSIGN(setup.init_digest, checkpoint::model_hash(model));
+  }
 
   const node::OutFolder out(flags.run.out_folder(run.spec.name));
   std::unique_ptr<node::RunRecord> record;
@@ -107,11 +115,10 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
     setup.coordinator = node::coordinator_options(run, plan, std::filesystem::absolute(out.checkpoints()).string());
     setup.events = record.get();
   }
-  Result<ExitCode> end = solo ? node::run_solo(run, std::move(setup), files, clock, log, interrupts)
-                              : node::run_in_cluster(run, spec, std::move(setup),
-                                                     {.listen_fd = flags.listen_fd,
-                                                      .computes = spec.role_of(self) == cluster::Role::kWorker},
-                                                     files, clock, log, interrupts);
+  Result<ExitCode> end =
+      solo ? node::run_solo(run, std::move(setup), files, clock, log, interrupts)
+           : node::run_in_cluster(run, spec, std::move(setup), {.listen_fd = flags.listen_fd, .computes = computes},
+                                  files, clock, log, interrupts);
   if (coordinates) DTRAIN_TRY(out.remove_marks(files));
   if (record && end && *end == ExitCode::kDone) DTRAIN_TRY(record->outcome());
   return end;

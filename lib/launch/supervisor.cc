@@ -112,7 +112,9 @@ void Supervisor::handle_interrupt(int number) {
   }
   interrupted_ = true;
   kill_at_ = clock_.now() + options_.interrupt_grace;
-  print("launch", "interrupted: ends with a checkpoint after this step; once more ends at once", false);
+  print("launch",
+        "interrupted: ends with a checkpoint after this step, if that takes no longer than 4 s; once more ends at once",
+        false);
   if (!options_.begun()) return signal_all(SIGTERM);
   for (const SupervisedTask& t : tasks_)
     if (t.coordinator) t.child.signal(SIGINT);

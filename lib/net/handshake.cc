@@ -33,6 +33,7 @@ std::optional<wire::Refuse> first_difference(const wire::Hello& ours, const wire
   if (auto r = compare("cluster_digest", ours.cluster_digest, theirs.cluster_digest)) return r;
   if (auto r = compare("run_digest", ours.run_digest, theirs.run_digest)) return r;
   if (auto r = compare_if_both("data_digest", ours.data_digest, theirs.data_digest)) return r;
+  if (auto r = compare_if_both("init_digest", ours.init_digest, theirs.init_digest)) return r;
   return compare_if_both("fingerprint", ours.fingerprint, theirs.fingerprint);
 }
 

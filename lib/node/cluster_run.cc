@@ -49,19 +49,23 @@ Result<wire::Hello> hello(const RunDefinition& run, const cluster::ClusterSpec& 
   hello.run_digest = run.run_digest;
   hello.data_digest = run.data_digest;
   hello.cluster_digest = sha256(cluster::to_string(spec));
+  // All servers begin with the same model or all with drawn values; a worker does not need to know.
+  hello.init_digest = setup.init_digest;
+  if (hello.init_digest == Digest{} && serves(spec, spec.task_of(static_cast<int>(setup.self))))
+    hello.init_digest = sha256("drawn");
   if (options.computes && !run.spec.train.allow_different_arithmetic) {
     DTRAIN_TRY_ASSIGN(hello.fingerprint, ops::cpu::fingerprint());
   }
   return hello;
 }
 
-// Who may connect: a task of the same run, whose arithmetic is that of all workers met so far. Workers that do not meet
-// each other meet the coordinator.
-std::function<std::optional<wire::Refuse>(const wire::Hello&)> admission(wire::Hello ours) {
+// Who may connect: a task of the same run, and to the coordinator one whose arithmetic is that of the first worker that
+// it met: there all workers meet.
+std::function<std::optional<wire::Refuse>(const wire::Hello&)> admission(wire::Hello ours, bool coordinates) {
   ours.protocol = wire::kProtocolVersion;
-  return [ours = std::move(ours)](const wire::Hello& theirs) mutable {
+  return [ours = std::move(ours), coordinates](const wire::Hello& theirs) mutable {
     auto refuse = net::first_difference(ours, theirs);
-    if (!refuse && ours.fingerprint.empty()) ours.fingerprint = theirs.fingerprint;
+    if (!refuse && coordinates && ours.fingerprint.empty()) ours.fingerprint = theirs.fingerprint;
     return refuse;
   };
 }
@@ -71,7 +75,7 @@ net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup,
   auto duration = [](double seconds) { return static_cast<Nanoseconds>(seconds * kSecond); };
   net::AsioConfig c;
   c.self = setup.self;
-  c.check = admission(hello);
+  c.check = admission(hello, setup.coordinator.has_value());
   c.hello = std::move(hello);
   const cluster::Task& self = spec.task_of(static_cast<int>(setup.self));
   for (const cluster::Task& task : spec.tasks()) {

@@ -53,7 +53,7 @@ Status take_up(const RunDefinition& run, const OutFolder& out, FileSystem& files
   if (!manifest)
     return fail(ExitCode::kCheckpoint,
                 fmt::format("--resume: {} holds no complete checkpoint to go on from; start the run "
-                            "without --resume",
+                            "again without --resume, with another --out or after removing this one",
                             out.checkpoints()));
   plan.checkpoint = folder.path_of(manifest->step);
   DTRAIN_TRY(same_run(run, *manifest, plan.checkpoint));

@@ -86,6 +86,7 @@ void Task::join_when_connected() {
   if (joined_ || !there(coordinator_rank())) return;
   if (computes() && !std::all_of(server_ranks_.begin(), server_ranks_.end(), there)) return;
   joined_ = true;
+  said_at_ = around_.clock.now();
   around_.transport.send(coordinator_rank(),
                          wire::Join{computes(), server_index_.has_value(), setup_.threads, setup_.incarnation});
 }
@@ -98,7 +99,15 @@ void Task::on_tick() {
     coordinator_->on_tick(now);
     if (stopped_ && coordinator_->finished()) ended_ = stopped_;
   }
+  if (joined_ && !begun_ && !coordinator_) say_that_it_waits(now);
   if (give_up_at_ && now >= *give_up_at_) end(ExitCode::kPeerLost, give_up_reason_);
+}
+
+void Task::say_that_it_waits(Instant now) {
+  constexpr Nanoseconds kOften = 5 * kSecond;
+  if (now - said_at_ < kOften) return;
+  said_at_ = now;
+  around_.log.info("waiting for {} to begin the run: not all tasks have joined it", name(coordinator_rank()));
 }
 
 void Task::send_written_shards() {
@@ -183,6 +192,10 @@ void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan pa
 
 void Task::begin(const wire::Begin& begin) {
   if (server_ || working_ || stopped_) return;
+  if (begin.micro_batches == 0 || begin.threads == 0 || run_.spec.train.batch % begin.micro_batches != 0)
+    return fail_run({ExitCode::kBug, fmt::format("the coordinator begins with {} micro-batches and {} threads",
+                                                 begin.micro_batches, begin.threads)});
+  begun_ = true;
   if (server_index_)
     if (const Status begun = begin_server(begin); !begun) return fail_run(begun.error());
   if (!computes()) return;
@@ -266,6 +279,11 @@ void Task::on_lost(wire::Rank peer, const std::string& reason) {
   if (coordinator_) return coordinator_->on_lost(peer, reason);
   if (stopped_) return;
   const std::string lost = fmt::format("lost {}: {}", name(peer), reason);
+  if (!begun_) {  // it is dialled again, or comes again; there is nothing yet that could be lost
+    around_.log.warning("{}", lost);
+    joined_ = false;
+    return;
+  }
   if (peer == coordinator_rank()) return end(ExitCode::kPeerLost, lost);
   if (!holds_parameters(peer) || give_up_at_) return;
   give_up_at_ = around_.clock.now() + kWordFromCoordinator;
@@ -274,7 +292,7 @@ void Task::on_lost(wire::Rank peer, const std::string& reason) {
 
 void Task::on_refused(wire::Rank by, const wire::Refuse& refuse) {
   const cluster::TaskAddress& address = spec_.address_of(spec_.task_of(static_cast<int>(by)));
-  end(static_cast<ExitCode>(refuse.exit_code),
+  end(refuse.exit_code == 0 ? ExitCode::kUsage : static_cast<ExitCode>(refuse.exit_code),
       net::explain(refuse, {cluster::to_string(spec_.task_of(static_cast<int>(by))), address.host, address.port}));
 }
 

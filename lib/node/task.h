@@ -38,6 +38,7 @@ struct TaskSetup {
   uint64_t incarnation = 0;
   uint32_t threads = 1;    // that this host can give to one micro-batch
   std::string init_model;  // file; empty: drawn, or from the checkpoint
+  Digest init_digest{};    // of what is in it; zero: no file
   // Of rank 0, which is the coordinator: what its options leave to the run (tasks, table) is filled in by the task.
   std::optional<cluster::CoordinatorOptions> coordinator;
   cluster::CoordinatorEvents* events = nullptr;
@@ -71,6 +72,7 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   void worker_failed(const Error& error) override;
 
   void join_when_connected();
+  void say_that_it_waits(Instant now);
   void send_written_shards();
   void send_shard(const WrittenShard& shard);
   Status take_shard_part(wire::Rank from, const wire::ShardPart& part, ByteSpan payload);
@@ -103,6 +105,8 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   std::unique_ptr<ShardLoader> loader_;  // while the server gets its first version
   int64_t first_version_ = 0;
   bool joined_ = false;
+  bool begun_ = false;
+  Instant said_at_ = 0;                // when it joined, or last said that it waits
   bool prepared_ = false;              // the worker
   bool working_ = false;               // the driver has the worker
   std::optional<ExitCode> stopped_;    // the coordinator's word

@@ -48,6 +48,7 @@ Progress::Progress(std::FILE* stream, ProgressMode mode, bool colour, std::strin
     : stream_(stream), mode_(mode), colour_(colour), prefix_(std::move(prefix)) {}
 
 void Progress::update(const ProgressState& state, Instant now, bool log_row) {
+  std::lock_guard lock(mutex_);
   if (mode_ == ProgressMode::kLines && log_row) {
     const std::string line = prefix_ + progress_line(state) + "\n";
     std::fwrite(line.data(), 1, line.size(), stream_);
@@ -64,6 +65,7 @@ void Progress::update(const ProgressState& state, Instant now, bool log_row) {
 }
 
 void Progress::leave_line() {
+  std::lock_guard lock(mutex_);
   if (!drawn_) return;
   std::fputs("\r\x1b[2K", stream_);
   std::fflush(stream_);

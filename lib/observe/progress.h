@@ -1,9 +1,10 @@
 // What a person sees of a run: on a terminal one line that is rewritten (epoch, step, loss, samples/s, time left),
-// elsewhere a plain line now and then. One thread.
+// elsewhere a plain line now and then. Thread-safe: whoever logs a line wipes the bar.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -37,6 +38,7 @@ class Progress {
   ProgressMode mode_;
   bool colour_;
   std::string prefix_;
+  std::mutex mutex_;
   bool drawn_ = false;
   std::optional<Instant> last_draw_;
 };

@@ -21,6 +21,7 @@ struct Hello {
   Digest run_digest{};       // effective configuration, but for what may differ
   Digest data_digest{};      // training and test data; zero where the sender reads none
   Digest cluster_digest{};   // the cluster spec
+  Digest init_digest{};      // of the model that parameters begin with; zero where the sender knows of none
   std::string fingerprint;   // arithmetic: library, instruction set, probe; empty where the sender computes nothing
 
   template <typename Self, typename Visitor>
@@ -33,6 +34,7 @@ struct Hello {
     v("run_digest", m.run_digest);
     v("data_digest", m.data_digest);
     v("cluster_digest", m.cluster_digest);
+    v("init_digest", m.init_digest);
     v("fingerprint", m.fingerprint);
   }
   bool operator==(const Hello&) const = default;

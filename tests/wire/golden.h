@@ -30,12 +30,15 @@ inline const std::vector<Golden>& goldens() {
              .run_digest = digest(0xaa),
              .data_digest = digest(0xbb),
              .cluster_digest = digest(0xcc),
+             .init_digest = digest(0xdd),
              .fingerprint = "avx2"},
        "Hello{protocol=1, program=\"0.1.0\", rank=3, wanted_rank=0, incarnation=1234605616436508552, "
-       "run_digest=aaaaaaaaaaaa, data_digest=bbbbbbbbbbbb, cluster_digest=cccccccccccc, fingerprint=\"avx2\"}",
+       "run_digest=aaaaaaaaaaaa, data_digest=bbbbbbbbbbbb, cluster_digest=cccccccccccc, init_digest=dddddddddddd, "
+       "fingerprint=\"avx2\"}",
        "010005000000302e312e3003000000000000008877665544332211aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
        "aaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbcccccccccc"
-       "cccccccccccccccccccccccccccccccccccccccccccccccccccccc0400000061767832"},
+       "cccccccccccccccccccccccccccccccccccccccccccccccccccccc"
+       "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd0400000061767832"},
       {Welcome{.rank = 1, .incarnation = 42}, "Welcome{rank=1, incarnation=42}", "010000002a00000000000000"},
       {Refuse{.exit_code = 2, .field = "program", .ours = "0.1.0", .theirs = "0.2.0"},
        "Refuse{exit_code=2, field=\"program\", ours=\"0.1.0\", theirs=\"0.2.0\"}",
