@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <memory>
 
 #include "checkpoint/checkpoint_folder.h"
@@ -66,6 +67,7 @@ Status eval(const EvalFlags& flags) {
   else
     fmt::print("loss {:.4f}{} over {:.0f} samples\n", m.mean_loss(),
                classes ? fmt::format(", accuracy {:.4f}", m.accuracy()) : "", m.samples);
+  if (!std::isfinite(m.loss)) return fail(ExitCode::kNotFinite, "the loss is not finite");
   return {};
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/nearest.h"
 #include "commands.h"
+#include "process.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -89,4 +90,7 @@ ExitCode run(int argc, char** argv) {
 }  // namespace
 }  // namespace dtrain::cmd
 
-int main(int argc, char** argv) { return static_cast<int>(dtrain::cmd::run(argc, argv)); }
+int main(int argc, char** argv) {
+  dtrain::cmd::prepare_process();
+  return dtrain::cmd::end_process(dtrain::cmd::run(argc, argv));
+}

@@ -10,7 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <new>
 #include <random>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "base/exit_code.h"
@@ -21,7 +27,7 @@ std::atomic<int> interrupts{0};
 
 namespace {
 void on_signal(int) {
-  if (interrupts.fetch_add(1) >= 2) _exit(static_cast<int>(ExitCode::kInterrupted));
+  if (interrupts.fetch_add(1) >= 1) _exit(static_cast<int>(ExitCode::kInterrupted));
 }
 }  // namespace
 
@@ -30,7 +36,6 @@ void catch_signals() {
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  signal(SIGPIPE, SIG_IGN);
 }
 
 Status claim_folder(const std::string& path) {
@@ -38,6 +43,46 @@ Status claim_folder(const std::string& path) {
   if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return {};
   close(fd);
   return fail(ExitCode::kUsage, fmt::format("another process is writing into {}: wait for its end, or end it", path));
+}
+
+namespace {
+// Of any thread. What a machine cannot give is no bug: memory, threads.
+[[noreturn]] void on_uncaught() {
+  ExitCode code = ExitCode::kBug;
+  std::string message = "dtrain: bug: an unknown exception\n";
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc&) {
+    code = ExitCode::kUsage;
+    message = "dtrain: out of memory: give smaller batches or more memory; dtrain check says what a run takes\n";
+  } catch (const std::length_error&) {
+    code = ExitCode::kUsage;
+    message = "dtrain: out of memory: something in the configuration asks for more than can be addressed\n";
+  } catch (const std::system_error& e) {
+    code = ExitCode::kUsage;
+    message = std::string("dtrain: the system refuses: ") + e.what() + "\n";
+  } catch (const std::exception& e) {
+    message = std::string("dtrain: bug: ") + e.what() + "\n";
+  } catch (...) {
+  }
+  (void)!write(STDERR_FILENO, message.data(), message.size());
+  _exit(static_cast<int>(code));
+}
+}  // namespace
+
+void prepare_process() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);  // the lowest free descriptor: this one
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+  std::set_terminate(on_uncaught);
+}
+
+int end_process(ExitCode code) {
+  const bool whole = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  if (whole || code != ExitCode::kDone) return static_cast<int>(code);
+  std::fputs("dtrain: the output could not be written\n", stderr);
+  return static_cast<int>(ExitCode::kUsage);
 }
 
 uint64_t random_incarnation() {

@@ -6,20 +6,28 @@
 #include <cstdint>
 #include <string>
 
+#include "base/exit_code.h"
 #include "base/result.h"
 #include "cluster/spec.h"
 #include "config/run_spec.h"
 
 namespace dtrain::cmd {
 
-// Counts SIGINT and SIGTERM from catch_signals() on: the first is the user's wish to end the run well, the second to
-// end it now; a third ends the process on the spot.
+// Counts SIGINT and SIGTERM from catch_signals() on: the first is the user's wish to end the run well; the second ends
+// the process on the spot.
 extern std::atomic<int> interrupts;
 void catch_signals();
 
 // Claims a folder for this process until it ends; an error (kUsage) where another one has it. A folder that is not
 // there, or on a file system without locks, is nobody's.
 Status claim_folder(const std::string& path);
+
+// For every command, first of all: descriptors 0 to 2 are open (else the next file would get one of them, and log lines
+// would land in it), writing to a closed pipe or beyond a limit is an error and not a death, and an exception that
+// nobody caught ends with a message and a code of the table.
+void prepare_process();
+// Last of all: what was printed has arrived, or the code says that it has not.
+int end_process(ExitCode code);
 
 uint64_t random_incarnation();
 

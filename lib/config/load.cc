@@ -1,5 +1,9 @@
 #include "config/load.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -199,17 +203,23 @@ Status apply_override(Value& root, const std::string& text) {
 }  // namespace
 
 Result<std::string> read_file_from_disk(const std::string& path) {
-  std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) return fail(ExitCode::kUsage, std::strerror(errno));
+  constexpr int kPatience = 10'000;  // ms that a pipe may be silent
+  auto cannot = [] { return fail(ExitCode::kUsage, std::strerror(errno)); };
+  const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return cannot();
+  const std::unique_ptr<const int, void (*)(const int*)> closer(&fd, [](const int* f) { close(*f); });
   std::string bytes;
   char block[1 << 16];
   // One byte beyond the limit is enough for the parser to refuse it.
   while (bytes.size() <= kMaxFileBytes) {
-    const size_t n = std::fread(block, 1, sizeof block, file.get());
-    bytes.append(block, n);
-    if (n < sizeof block) break;
+    pollfd wait{fd, POLLIN, 0};
+    if (poll(&wait, 1, kPatience) == 0) return fail(ExitCode::kUsage, "a pipe into which nobody writes");
+    const ssize_t n = read(fd, block, sizeof block);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) return cannot();
+    if (n == 0) break;
+    bytes.append(block, static_cast<size_t>(n));
   }
-  if (std::ferror(file.get())) return fail(ExitCode::kUsage, std::strerror(errno));
   return bytes;
 }
 

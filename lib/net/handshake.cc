@@ -37,6 +37,19 @@ std::optional<wire::Refuse> first_difference(const wire::Hello& ours, const wire
   return compare_if_both("fingerprint", ours.fingerprint, theirs.fingerprint);
 }
 
+namespace {
+
+// What a digest stands for, and how to find the difference.
+std::string_view hint(std::string_view field) {
+  if (field == "run_digest") return "; run files or --set differ: compare dtrain check RUN --dump_config on both";
+  if (field == "cluster_digest") return "; the cluster specs differ";
+  if (field == "data_digest") return "; the data files or the keys of [data] differ";
+  if (field == "init_digest") return "; the models of --init differ";
+  return "";
+}
+
+}  // namespace
+
 std::string printable(std::string text) {
   constexpr size_t kLongest = 100;
   if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
@@ -47,8 +60,8 @@ std::string printable(std::string text) {
 }
 
 std::string explain(const wire::Refuse& refuse, const Endpoint& by) {
-  return fmt::format("{} ({}) refused this task: {} differs: {} there, {} here", by.name, to_string(by),
-                     printable(refuse.field), printable(refuse.ours), printable(refuse.theirs));
+  return fmt::format("{} ({}) refused this task: {} differs: {} there, {} here{}", by.name, to_string(by),
+                     printable(refuse.field), printable(refuse.ours), printable(refuse.theirs), hint(refuse.field));
 }
 
 }  // namespace dtrain::net

@@ -83,7 +83,10 @@ void RunRecord::on_eval(int64_t version, const cluster::Metrics& metrics) {
 }
 
 Status RunRecord::on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) {
-  DTRAIN_TRY(checkpoints_.commit(manifest(version, files)));
+  if (const Status committed = checkpoints_.commit(manifest(version, files)); !committed) {
+    (void)checkpoints_.abandon(version);  // on a full disk, what is half there would stand in the way of the next
+    return committed;
+  }
   // The checkpoint is there, whatever becomes of the old ones.
   if (const Status pruned = checkpoints_.prune(run_.spec.train.keep_checkpoints, version); !pruned)
     log_.warning("old checkpoints stay: {}", pruned.error().message);

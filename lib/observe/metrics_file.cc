@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace dtrain::observe {
@@ -40,6 +41,9 @@ std::string json_string(const std::string& text) {
 }
 
 Result<MetricsFile> MetricsFile::open(const std::string& path, std::optional<int64_t> resume_step) {
+  std::error_code none;
+  if (std::filesystem::exists(path, none) && !std::filesystem::is_regular_file(path, none))
+    return fail(ExitCode::kUsage, fmt::format("{} is not a regular file", path));
   if (resume_step) DTRAIN_TRY(cut_after(path, *resume_step));
   std::ofstream out(path, std::ios::app);
   if (!out) return tl::unexpected(cannot("open", path).error());

@@ -120,7 +120,7 @@ class ShardServer {
   void finish_steps();
   void begin_step();
   void clear_sums(BlockState& b);
-  void not_finite(const BlockState& b, uint32_t chunk, const float* root);
+  void not_finite(const BlockState& b, uint32_t chunk, const float* values, const char* what);
   void send_norms();
   float* next_values(BlockState& b);
   void send_block(wire::Rank to, const BlockState& b, int64_t version);

@@ -39,7 +39,7 @@ void ShardServer::add(BlockState& b, uint32_t c, const Node& node, ByteSpan payl
     finite = all_finite({root, n});
   }
   if (!finite) {
-    not_finite(b, c, root);
+    not_finite(b, c, root, b.trainable() ? "the gradient" : "the new value");
   } else if (now) {
     apply(b, c, root);
   }
@@ -79,6 +79,8 @@ void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
   } else {
     divide({to, n}, {root, n}, static_cast<float>(options_.micro_batches));
   }
+  // Large, but finite gradients and rates can still make values that are not: those must not become a version.
+  if (!all_finite({to, n})) return not_finite(b, c, to, "the new value");
   b.chunks[c].applied = true;
   ++b.applied;
 }
@@ -143,17 +145,17 @@ void ShardServer::send_norms() {
   outbox_.send(options_.coordinator, wire::NormPartial{step_, squares_});
 }
 
-void ShardServer::not_finite(const BlockState& b, uint32_t c, const float* root) {
+void ShardServer::not_finite(const BlockState& b, uint32_t c, const float* values, const char* what) {
   if (failed_) return;
   failed_ = true;
   size_t i = 0;
-  while (std::isfinite(root[i])) ++i;
+  while (std::isfinite(values[i])) ++i;
   const std::string& name = table_.parameters()[static_cast<size_t>(b.block.parameter)].name;
   outbox_.send(options_.coordinator,
                wire::Failure{static_cast<uint8_t>(ExitCode::kNotFinite),
                              fmt::format("step {}: {} of '{}' is not finite ({} at element {}); a lower lr, warm-up or "
                                          "clip_norm in [optimizer] and [schedule] may help",
-                                         step_, b.trainable() ? "the gradient" : "the new value", name, root[i],
+                                         step_, what, name, values[i],
                                          b.block.first + static_cast<int64_t>(b.chunk_first(c) + i))});
 }
 

@@ -4,9 +4,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
-
-#include "base/check.h"
 
 namespace dtrain {
 
@@ -17,7 +16,7 @@ Buffer::Buffer(size_t bytes) : size_(bytes) {
   const size_t alignment = bytes >= 2 * kHuge ? kHuge : kAlignment;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   data_ = static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
-  DTRAIN_CHECK(data_ != nullptr, "out of memory: {} bytes", bytes);
+  if (data_ == nullptr) throw std::bad_alloc();  // as any other allocation; the program ends in one place
   if (alignment == kHuge) madvise(data_, rounded, MADV_HUGEPAGE);
 }
 

@@ -194,7 +194,6 @@ void AsioTransport::Impl::refused(Session& session, const wire::Refuse& refuse) 
   const Rank by = session.rank;
   peers_[by].given_up = true;
   remove(session);
-  log_.error("{}", explain(refuse, endpoint(by)));
   handler_->on_refused(by, refuse);
 }
 
