@@ -18,7 +18,6 @@ class OutFolder {
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string model() const { return path_ + "/model.safetensors"; }
-  std::string config() const { return path_ + "/run.toml"; }
 
   // Makes the folder for a new run; an error where one is there already.
   Status create(FileSystem& files) const;
