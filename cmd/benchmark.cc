@@ -63,8 +63,8 @@ std::string json_line(const Figures& f, const StepFlags& flags) {
 Result<node::RunDefinition> read_run(const StepFlags& flags) {
   std::vector<std::string> set = flags.run_file.set;
   set.push_back(fmt::format("train.threads={}", flags.threads));
-  DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, set));
   RealFileSystem files;
+  DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, set, files));
   DTRAIN_TRY(run.open_data(files));
   if (!run.spec.train.micro_batch) run.spec.train.micro_batch = run.spec.train.batch;
   run.spec.train.batch *= flags.workers;

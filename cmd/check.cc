@@ -45,7 +45,8 @@ void print_layers(const graph::Network& network) {
 void print_servers(const ps::BlockTable& table, size_t slots) {
   for (uint32_t s = 0; s < table.servers(); ++s) {
     const auto bytes = static_cast<double>(table.server_elements(s)) * sizeof(float);
-    fmt::print("server {}: {} blocks, {} of parameters{}\n", s, table.of_server(s).size(), bytes_text(bytes),
+    fmt::print("server {}: {} block{}, {} of parameters{}\n", s, table.of_server(s).size(),
+               table.of_server(s).size() == 1 ? "" : "s", bytes_text(bytes),
                slots ? fmt::format(", {} of optimizer state", bytes_text(bytes * static_cast<double>(slots))) : "");
     for (uint32_t id : table.of_server(s)) {
       const ps::Block& block = table.block(id);
@@ -57,12 +58,12 @@ void print_servers(const ps::BlockTable& table, size_t slots) {
 }
 
 Status check(const CheckFlags& flags) {
-  DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set));
+  RealFileSystem files;
+  DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set, files));
   if (flags.dump_config) {
     fmt::print("{}", config::effective_toml(run.root));
     return {};
   }
-  RealFileSystem files;
   DTRAIN_TRY(run.open_data(files));
   DTRAIN_TRY_ASSIGN(const auto cluster, flags.cluster.read());
   const auto workers =
@@ -88,7 +89,7 @@ Status check(const CheckFlags& flags) {
                     node::estimate_memory(run, table, static_cast<uint32_t>(k), workers));
   fmt::print("memory of a worker: {} (activations {}, parameters {}, gradients {})\n", bytes_text(memory.worker()),
              bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients));
-  fmt::print("memory of the fullest server: {} (two versions {}, optimizer state {}, sums under way {})\n",
+  fmt::print("memory of the fullest server: {} (two versions {}, optimizer state {}, sums under way at most {})\n",
              bytes_text(memory.server()), bytes_text(memory.versions), bytes_text(memory.slots),
              bytes_text(memory.sums));
   return {};

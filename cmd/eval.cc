@@ -50,7 +50,7 @@ Result<node::ParameterSource> source_of(FileSystem& files, const std::string& pa
 
 Status eval(const EvalFlags& flags) {
   RealFileSystem files;
-  DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set));
+  DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set, files));
   if (!run.spec.train.isa.empty()) DTRAIN_TRY(ops::cpu::set_isa(run.spec.train.isa));
   if (run.spec.train.threads) omp_set_num_threads(static_cast<int>(*run.spec.train.threads));
   DTRAIN_TRY(run.open_data(files));

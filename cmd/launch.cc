@@ -98,9 +98,10 @@ Result<ExitCode> launch_run(const LaunchFlags& flags) {
   if (!flags.cluster.empty() && (flags.workers || flags.ps))
     return fail(ExitCode::kUsage, "--cluster says which tasks there are; leave out --workers and --ps");
   // What is wrong with the run file is said here once, not by every task.
-  DTRAIN_TRY_ASSIGN(const auto definition, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set));
-  const std::string out = flags.run.out_folder(definition.spec.name);
   RealFileSystem files;
+  DTRAIN_TRY_ASSIGN(const auto definition,
+                    node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
+  const std::string out = flags.run.out_folder(definition.spec.name);
   const node::OutFolder folder(out);
   if (!flags.run.resume) DTRAIN_TRY(folder.create(files));
 

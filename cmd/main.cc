@@ -47,9 +47,9 @@ ExitCode run(int argc, char** argv) {
   app.set_version_flag("--version", "dtrain " DTRAIN_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 1 a bug, 2 usage or configuration, 3 data, 4 peer lost, 5 checkpoint, 6 authentication,\n"
+      "Exit codes: 0 done, 1 a bug, 2 usage or configuration, 3 data, 4 peer lost, 5 checkpoint, 6 not of this run,\n"
       "7 not finite, 130 interrupted.\n"
-      "Every flag takes '-' and '_' alike and can be given in the environment as DTRAIN_<FLAG>.\n"
+      "Every flag takes '-' and '_' alike, and each but --set can be given in the environment as DTRAIN_<FLAG>.\n"
       "Manual: man dtrain, man dtrain-<command>, man dtrain.toml. A message that begins with \"dtrain: bug\" is worth "
       "a\n"
       "report, with the run file and the output of dtrain --version.");
@@ -81,7 +81,8 @@ ExitCode run(int argc, char** argv) {
     if (app.get_subcommands().empty())
       fmt::print(stderr, "dtrain: {}; see dtrain --help\n", did_you_mean(app, {argv[1]}));
     else
-      fmt::print(stderr, "dtrain: {}; see dtrain --help\n", e.what());
+      fmt::print(stderr, "dtrain: {}; see dtrain {}--help\n", e.what(),
+                 app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ");
     return ExitCode::kUsage;
   }
   return action();

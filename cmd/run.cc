@@ -83,7 +83,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   observe::Progress progress(stderr, progress_mode(flags.run.progress), colour);
   log.before_line([&progress] { progress.leave_line(); });
 
-  DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set));
+  DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
   if (!run.spec.train.isa.empty()) DTRAIN_TRY(ops::cpu::set_isa(run.spec.train.isa));
   const bool computes = spec.role_of(self) == cluster::Role::kWorker;
   if (computes || coordinates) DTRAIN_TRY(run.open_data(files));  // a server knows no samples

@@ -435,7 +435,8 @@ void Coordinator::stop(ExitCode code, std::string reason) {
   exit_code_ = code;
   stop_reason_ = std::move(reason);
   progressed();
-  if (code != ExitCode::kDone) log_.error("the run ends: {}", stop_reason_);
+  if (code == ExitCode::kInterrupted) log_.info("{}", stop_reason_);
+  if (code != ExitCode::kDone && code != ExitCode::kInterrupted) log_.error("the run ends: {}", stop_reason_);
   if (snapshot_) events_.on_snapshot_abandoned(snapshot_->version, "the run ends");
   snapshot_.reset();
   for (wire::Rank rank = 0; rank < tasks_.size(); ++rank) {

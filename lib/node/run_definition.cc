@@ -40,9 +40,24 @@ void check_fit(const graph::Network& network, const config::Value& network_table
   }
 }
 
+// What is wrong with the data, of a run that will not start anyway.
+void read_data_mistakes(const config::RunSpec& spec, const config::NetworkSpec& network, const FileSystem& files,
+                        config::Diagnostics& diagnostics) {
+  const data::DatasetContext context{files, Shape(network.input)};
+  auto read = [&](const config::Value& table, const char* part) {
+    if (!table.find("format")) return;  // no such table, or that was said
+    config::TableReader reader(table, diagnostics, fmt::format("[{}]", part));
+    (void)data::open_data(reader, context);
+  };
+  if (network.input.empty()) return;  // the samples cannot be compared with it
+  read(spec.data_train, "data.train");
+  if (spec.data_test) read(*spec.data_test, "data.test");
+}
+
 }  // namespace
 
-Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<const std::string> overrides) {
+Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<const std::string> overrides,
+                                          const FileSystem& files) {
   RunDefinition run;
   DTRAIN_TRY_ASSIGN(run.root, config::load_file(file, overrides));
   config::Diagnostics diagnostics;
@@ -51,9 +66,13 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
   run.schedule = optim::read_schedule(run.spec.schedule ? &*run.spec.schedule : nullptr, diagnostics);
   // Apart, so that the layers are looked at whatever is wrong elsewhere.
   config::Diagnostics of_network;
-  run.network = graph::Network::build(config::expand_network(run.spec.network, of_network), of_network);
+  const config::NetworkSpec network_spec = config::expand_network(run.spec.network, of_network);
+  run.network = graph::Network::build(network_spec, of_network);
   for (const config::Diagnostic& d : of_network.errors()) diagnostics.error(d.position, d.message, d.code);
-  DTRAIN_TRY(diagnostics.status());
+  if (!diagnostics.ok()) {
+    read_data_mistakes(run.spec, network_spec, files, diagnostics);
+    return tl::unexpected(diagnostics.status().error());
+  }
   run.run_digest = sha256(config::canonical_text(run.root, config::keys_free_on_resume()));
   return run;
 }

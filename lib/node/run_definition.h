@@ -32,8 +32,10 @@ struct RunDefinition {
   bool shuffle = true;                               // the training data, anew each epoch
   Digest data_digest{};
 
-  // Reads and checks everything but the data. All mistakes are reported at once.
-  static Result<RunDefinition> read(const std::string& file, std::span<const std::string> overrides);
+  // Reads and checks everything but the data. All mistakes are reported at once; where there are any, those of the data
+  // too, which `files` is for.
+  static Result<RunDefinition> read(const std::string& file, std::span<const std::string> overrides,
+                                    const FileSystem& files);
   // Opens the data sets and checks them against the network.
   Status open_data(const FileSystem& files);
 

@@ -31,13 +31,22 @@ RunRecord::RunRecord(const RunDefinition& run, Setup setup, FileSystem& files, c
       checkpoints_(files, setup_.out.checkpoints(), log) {}
 
 void RunRecord::on_begin(int64_t step, uint32_t threads) {
-  row_at_ = clock_.now();
+  row_at_ = said_at_ = clock_.now();
   began_ = row_at_;
   row_step_ = step;
   threads_ = threads;
-  log_.info("{}: {} {} of {} steps, batch {} in {} micro-batches, {} thread{} each", run_.spec.name, setup_.tasks,
-            step > 0 ? fmt::format("go on after step {}", step) : std::string("begin"), setup_.steps,
-            run_.spec.train.batch, setup_.micro_batches, threads, threads == 1 ? "" : "s");
+  const config::TrainSpec& train = run_.spec.train;
+  log_.info("{}: {}; {}{} steps of {} samples, {} micro-batch{} a step, {} thread{} each", run_.spec.name, setup_.tasks,
+            step > 0 ? fmt::format("goes on after step {} of ", step) : "", setup_.steps, train.batch,
+            setup_.micro_batches, setup_.micro_batches == 1 ? "" : "es", threads, threads == 1 ? "" : "s");
+  if (!train.micro_batch || !train.threads)
+    log_.info(
+        "{} chosen for this cluster; for the same bits on another one set train.micro_batch = {} and "
+        "train.threads = {}",
+        train.micro_batch ? "threads are"
+        : train.threads   ? "micro-batches are"
+                          : "micro-batches and threads are",
+        train.batch / setup_.micro_batches, threads);
   note(metrics_.event("begin", {{"name", json_string(run_.spec.name)},
                                 {"step", fmt::format("{}", step)},
                                 {"steps", fmt::format("{}", setup_.steps)},
@@ -54,7 +63,8 @@ void RunRecord::on_step(const cluster::StepReport& report) {
   const double per_second = static_cast<double>(done - row_step_) * batch / std::max(seconds, 1e-9);
   const double loss = report.metrics.loss / report.metrics.samples;
   loss_ = loss;
-  const bool row = done % run_.spec.train.log_every == 0;
+  const bool row = done % run_.spec.train.log_every == 0 || done == setup_.steps;
+  said_at_ = now;
   const auto left = static_cast<Nanoseconds>(static_cast<double>(setup_.steps - done) * batch / per_second * kSecond);
   progress_.update({done, setup_.steps, static_cast<double>(done) * batch / samples,
                     static_cast<double>(setup_.steps) * batch / samples, loss, per_second, left},
@@ -79,7 +89,10 @@ void RunRecord::on_eval(int64_t version, const cluster::Metrics& metrics) {
   fields.emplace_back("samples", fmt::format("{:.0f}", metrics.samples));
   note(metrics_.event("eval", fields));
   log_.info("{}", text);
-  row_at_ = clock_.now();  // the evaluation's time is no training time
+  // The evaluation's time is no training time.
+  const Instant now = clock_.now();
+  row_at_ += now - said_at_;
+  said_at_ = now;
 }
 
 Status RunRecord::on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) {
@@ -91,6 +104,7 @@ Status RunRecord::on_snapshot_complete(int64_t version, const std::vector<wire::
   if (const Status pruned = checkpoints_.prune(run_.spec.train.keep_checkpoints, version); !pruned)
     log_.warning("old checkpoints stay: {}", pruned.error().message);
   note(metrics_.event("checkpoint", {{"step", fmt::format("{}", version)}}));
+  checkpoint_ = version;
   return {};
 }
 
@@ -106,6 +120,9 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
   if (code != ExitCode::kDone) {
     note(metrics_.event("stopped",
                         {{"exit_code", fmt::format("{}", static_cast<int>(code))}, {"reason", json_string(reason)}}));
+    log_.info("{}", checkpoint_ ? fmt::format("the newest checkpoint is {}; --resume goes on from it",
+                                              checkpoints_.path_of(*checkpoint_))
+                                : std::string("there is no checkpoint of this run"));
     return;
   }
   // Only now: a large model takes longer than others wait for a sign of life. A resumed run with no step left may find

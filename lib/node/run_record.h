@@ -57,6 +57,8 @@ class RunRecord final : public cluster::CoordinatorEvents {
   std::optional<Instant> began_;
   Instant row_at_ = 0;  // of the last row
   int64_t row_step_ = 0;
+  Instant said_at_ = 0;                // of the last step or evaluation
+  std::optional<int64_t> checkpoint_;  // the newest that is complete
   uint32_t threads_ = 1;
   std::optional<double> loss_;  // latest
   std::optional<cluster::Metrics> eval_;

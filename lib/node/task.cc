@@ -261,7 +261,10 @@ void Task::stop(const wire::Stop& stop) {
   working_ = false;
   around_.transport.send(coordinator_rank(), wire::Stopped{});
   if (coordinator_) return;  // leaves last
-  if (*stopped_ != ExitCode::kDone) around_.log.error("{} ended the run: {}", name(coordinator_rank()), stop.reason);
+  if (*stopped_ == ExitCode::kInterrupted)
+    around_.log.info("{} ended the run: {}", name(coordinator_rank()), stop.reason);
+  else if (*stopped_ != ExitCode::kDone)
+    around_.log.error("{} ended the run: {}", name(coordinator_rank()), stop.reason);
   ended_ = stopped_;
 }
 
@@ -296,9 +299,7 @@ void Task::on_refused(wire::Rank by, const wire::Refuse& refuse) {
       net::explain(refuse, {cluster::to_string(spec_.task_of(static_cast<int>(by))), address.host, address.port}));
 }
 
-void Task::on_unreachable(wire::Rank peer, const std::string& reason) {
-  end(ExitCode::kPeerLost, fmt::format("cannot reach {}: {}", name(peer), reason));
-}
+void Task::on_unreachable(wire::Rank, const std::string& reason) { end(ExitCode::kPeerLost, reason); }
 
 std::string Task::name(wire::Rank rank) const {
   const cluster::Task& task = spec_.task_of(static_cast<int>(rank));

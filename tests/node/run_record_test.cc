@@ -79,7 +79,7 @@ TEST_F(RunRecordTest, ARowEveryLogEverySteps) {
   EXPECT_EQ(rows()[2]["step"], 4);
   EXPECT_EQ(rows()[2]["loss"], 1.25);
   EXPECT_THAT(log_.text(),
-              HasSubstr("mlp: 3 workers, 1 ps begin of 8 steps, batch 8 in 2 micro-batches, 2 threads each"));
+              HasSubstr("mlp: 3 workers, 1 ps; 8 steps of 8 samples, 2 micro-batches a step, 2 threads each"));
 }
 
 TEST_F(RunRecordTest, TheTimeOfAnEvaluationIsNoTrainingTime) {
@@ -193,7 +193,7 @@ TEST_F(RunRecordTest, AResumeCutsTheRowsOfStepsThatComeAgain) {
   EXPECT_EQ(steps, (std::vector<int64_t>{2, 4}));
   EXPECT_EQ(rows().back()["event"], "begin");
   EXPECT_EQ(rows().back()["step"], 4);
-  EXPECT_THAT(log_.text(), HasSubstr("go on after step 4 of 8 steps"));
+  EXPECT_THAT(log_.text(), HasSubstr("goes on after step 4 of 8 steps"));
 }
 
 TEST_F(RunRecordTest, AFolderThatIsNotThere) {

@@ -116,7 +116,7 @@ class RunFolder {
   }
   // The run file's definition without its data.
   Result<RunDefinition> read(const std::string& text, const std::vector<std::string>& set = {}) const {
-    return RunDefinition::read(write("run.toml", text), set);
+    return RunDefinition::read(write("run.toml", text), set, RealFileSystem());
   }
   // With its data; what is wrong fails the test.
   RunDefinition open(const std::string& text, const std::vector<std::string>& set = {}) {

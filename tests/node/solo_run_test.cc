@@ -82,7 +82,7 @@ TEST_P(SoloRunTest, InterruptedAndResumedIsBitForBitTheSame) {
 
   const SoloResult resumed = train("parts", {}, {.resume = true});
   EXPECT_EQ(resumed.code, ExitCode::kDone) << resumed.said;
-  EXPECT_THAT(resumed.said, HasSubstr("go on after step " + std::to_string(interrupted_at)));
+  EXPECT_THAT(resumed.said, HasSubstr("goes on after step " + std::to_string(interrupted_at)));
   EXPECT_EQ(bytes_of(out("parts") + "/model.safetensors"), bytes_of(out("whole") + "/model.safetensors"));
   EXPECT_EQ(state_hash(out("parts") + "/checkpoints/step-00000008"),
             state_hash(out("whole") + "/checkpoints/step-00000008"));

@@ -96,7 +96,6 @@ void AsioTransport::Impl::dial_failed(Rank rank, const std::string& why) {
     peer.given_up = true;
     const std::string reason = fmt::format("{} at {} could not be reached within {}: {}", endpoint(rank).name,
                                            to_string(endpoint(rank)), seconds(config_.timeouts.start), why);
-    log_.error("{}", reason);
     return handler_->on_unreachable(rank, reason);
   }
   const auto left = duration(config_.timeouts.start) - waited;
