@@ -7,6 +7,7 @@ source packaging/packages.sh
 
 # shellcheck disable=SC2086
 install_packages $BUILD_PACKAGES $DATA_PACKAGES
+echo "building build/dtrain (some minutes)"
 cmake -S . -B build -G Ninja -DDTRAIN_TESTS=OFF >/dev/null
 ninja -C build --quiet dtrain
 
@@ -14,4 +15,7 @@ out=runs/quickstart
 rm -rf "$out"
 build/dtrain launch configs/lenet-fashion.toml --workers 2 --ps 1 --out "$out"
 echo
-echo "The model is in $out/model.safetensors, what was measured in $out/metrics.jsonl."
+echo "The model is in $out/model.safetensors, what was measured in $out/metrics.jsonl. Next:"
+echo "  build/dtrain eval configs/lenet-fashion.toml --model $out/model.safetensors"
+echo "  build/dtrain inspect $out/model.safetensors --hash"
+echo "  build/dtrain check configs/lenet-fashion.toml"

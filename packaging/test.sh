@@ -25,6 +25,7 @@ if [ $everything = 1 ]; then
   # shellcheck disable=SC2086
   install_packages $ALL_PACKAGES || failed_to "install packages"
 fi
+echo "building everything (about ten minutes on two cores)"
 cmake -S . -B build -G Ninja -DDTRAIN_TESTS=ON >/dev/null || failed_to "configure"
 ninja -C build --quiet || failed_to "build"
 
