@@ -120,8 +120,8 @@ def everything(tally):
                 step(tally, f"{preset} builds", ["ninja", "-C", f"build-{preset}", "--quiet"], 5400):
             # libgomp is not instrumented: its barriers look like races, so one OpenMP thread.
             googletest(tally, f"build-{preset}", {"OMP_NUM_THREADS": "1"})
-    sources = subprocess.run(["git", "ls-files", "lib/*.cc", "cmd/*.cc", "proto-free-wire/*.cc"], cwd=ROOT, text=True,
-                             stdout=subprocess.PIPE).stdout.split()
+    sources = [f for pattern in ("lib/**/*.cc", "cmd/*.cc", "proto-free-wire/*.cc")
+               for f in sorted(glob.glob(pattern, root_dir=ROOT, recursive=True))]
     step(tally, "clang-tidy", ["clang-tidy", "--quiet", "-p", "build-clang", *sources], 5400)
 
 

@@ -12,11 +12,16 @@ def read(path):
 
 
 def tracked(*patterns):
-    """Files of the tree: what git tracks, or in an unpacked archive all there is."""
-    p = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    names = p.stdout.split() if p.returncode == 0 and p.stdout else [
-        os.path.relpath(os.path.join(d, f), ROOT) for d, _, files in os.walk(ROOT) for f in files
-        if "/build" not in d and not d.startswith(os.path.join(ROOT, ".git"))]
+    """Files of the tree: what git tracks; where there is no git, or no clone, all that lies there but what was built."""
+    try:
+        p = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        names = p.stdout.split() if p.returncode == 0 else []
+    except FileNotFoundError:
+        names = []
+    if not names:
+        for folder, inside, files in os.walk(ROOT):
+            inside[:] = [d for d in inside if d not in (".git", "runs") and not d.startswith("build")]
+            names += [os.path.relpath(os.path.join(folder, f), ROOT) for f in files]
     return [n for n in names if os.path.exists(os.path.join(ROOT, n))]
 
 
