@@ -114,7 +114,7 @@ void Task::send_written_shards() {
   for (const WrittenShard& shard : writer_->take_done()) {
     const wire::Rank rank = server_ranks_[shard.server];
     if (shard.bytes) {
-      send_shard(shard);
+      send_shard(around_.transport, coordinator_rank(), shard.done.version, shard.bytes);
     } else if (rank == setup_.self) {
       around_.transport.send(coordinator_rank(), shard.done);
     } else if (const Status status = coordinator_->on_message(rank, shard.done); !status) {
@@ -123,31 +123,17 @@ void Task::send_written_shards() {
   }
 }
 
-void Task::send_shard(const WrittenShard& shard) {
-  constexpr size_t kPart = static_cast<size_t>(ps::kChunkElements) * sizeof(float);
-  const ByteSpan all = std::as_bytes(std::span(shard.bytes->data(), shard.bytes->size()));
-  for (size_t at = 0; at < all.size(); at += kPart)
-    around_.transport.send(coordinator_rank(), wire::ShardPart{shard.done.version, at, all.size()},
-                           {all.subspan(at, std::min(kPart, all.size() - at)), shard.bytes});
-}
-
-// Parts come in order, and together are no more than the blocks and slots of that server with a header can be.
 Status Task::take_shard_part(wire::Rank from, const wire::ShardPart& part, ByteSpan payload) {
   constexpr uint64_t kHeader = 64u << 20;
-  const auto server = std::find(server_ranks_.begin(), server_ranks_.end(), from) - server_ranks_.begin();
+  const auto server =
+      static_cast<uint32_t>(std::find(server_ranks_.begin(), server_ranks_.end(), from) - server_ranks_.begin());
   if (!holds_parameters(from) || checkpoint_folder_.empty() || !writer_)
     return fail(ExitCode::kPeerLost, "sends a shard that nobody asked for");
-  const uint64_t most = static_cast<uint64_t>(table_.server_elements(static_cast<uint32_t>(server))) * sizeof(float) *
-                            (1 + run_.optimizer.optimizer->slots()) +
-                        kHeader;
-  std::string& file = arriving_[from];
-  if (part.offset == 0) file.clear();
-  if (part.total > most || part.offset != file.size() || payload.size() > part.total - part.offset)
-    return fail(ExitCode::kPeerLost, "sends a shard in parts that do not fit together");
-  file.append(reinterpret_cast<const char*>(payload.data()), payload.size());
-  if (file.size() < part.total) return {};
-  writer_->put(checkpoint_folder_, part.version, static_cast<uint32_t>(server), std::move(file));
-  arriving_.erase(from);
+  const uint64_t most =
+      static_cast<uint64_t>(table_.server_elements(server)) * sizeof(float) * (1 + run_.optimizer.optimizer->slots()) +
+      kHeader;
+  DTRAIN_TRY_ASSIGN(std::optional<std::string> file, inbox_.add(from, part, payload, most));
+  if (file) writer_->put(checkpoint_folder_, part.version, server, std::move(*file));
   return {};
 }
 

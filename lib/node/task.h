@@ -4,7 +4,6 @@
 // One thread, the transport's loop.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "net/transport.h"
 #include "node/run_definition.h"
 #include "node/shard_loader.h"
+#include "node/shard_transfer.h"
 #include "node/snapshot_writer.h"
 #include "node/worker_driver.h"
 #include "ps/shard_server.h"
@@ -74,7 +74,6 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   void join_when_connected();
   void say_that_it_waits(Instant now);
   void send_written_shards();
-  void send_shard(const WrittenShard& shard);
   Status take_shard_part(wire::Rank from, const wire::ShardPart& part, ByteSpan payload);
   void begin(const wire::Begin& begin);
   Status begin_server(const wire::Begin& begin);
@@ -98,9 +97,9 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   std::unique_ptr<worker::ParameterStorage> memory_;  // of the worker
   std::unique_ptr<cluster::Coordinator> coordinator_;
   std::unique_ptr<SnapshotWriter> writer_;
-  uint64_t coordinator_incarnation_ = 0;        // of a coordinator in another process
-  std::map<wire::Rank, std::string> arriving_;  // at the coordinator: shards that servers send
-  std::string checkpoint_folder_;               // at the coordinator
+  uint64_t coordinator_incarnation_ = 0;  // of a coordinator in another process
+  ShardInbox inbox_;                      // at the coordinator
+  std::string checkpoint_folder_;         // at the coordinator
   std::unique_ptr<ps::ShardServer> server_;
   std::unique_ptr<ShardLoader> loader_;  // while the server gets its first version
   int64_t first_version_ = 0;
