@@ -119,7 +119,7 @@ void Executable::bind(const Feed& feed, const Binding& binding) {
     } else if (p.kind == ValueKind::kParameter) {
       inputs_[p.slot] = binding.values[index(p.parameter)];
     } else {
-      inputs_[p.slot] = p.kind == ValueKind::kSample ? static_cast<const void*>(feed.samples) : feed.labels;
+      inputs_[p.slot] = p.kind == ValueKind::kSample ? feed.samples : feed.labels;
     }
   }
 }

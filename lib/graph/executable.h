@@ -21,7 +21,7 @@ namespace dtrain::graph {
 
 // All pointers are the caller's, to plain row-major arrays aligned to 64 bytes.
 struct Feed {
-  const float* samples = nullptr;  // [micro-batch, sample…]
+  const void* samples = nullptr;  // as Network::input_dtype() says, [micro-batch, sample…]
   const void* labels = nullptr;    // as Network::labels() says, for the micro-batch
 };
 

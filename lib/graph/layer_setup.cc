@@ -16,6 +16,12 @@ void LayerSetup::report(std::string_view message, std::string_view key) {
     keys_.error(key, text);
 }
 
+int64_t LayerSetup::token_classes(int i) const {
+  for (const Tokens& t : tokens_)
+    if (t.input == i) return t.classes;
+  return 0;
+}
+
 bool LayerSetup::expect_one_input() {
   if (inputs() == 1) return true;
   error(fmt::format("takes one input, got {}", inputs()));

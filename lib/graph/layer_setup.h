@@ -68,6 +68,9 @@ class LayerSetup {
   // Of one sample's forward pass, 2 for each multiply-add.
   void flops(double flops) { flops_ = flops; }
   void labels(LabelSpec labels) { labels_ = std::move(labels); }
+  // Input `i` holds class numbers 0 … classes − 1 (tokens), which the layer looks up. A network's sample that is read
+  // in no other way arrives as I32, else as whole numbers in F32 (exact below 2^24).
+  void tokens(int i, int64_t classes) { tokens_.push_back({i, classes}); }
 
   // `type` as the activation that the keys of this layer describe: alpha for elu, slope for leaky_relu.
   ops::Activation read_activation(ops::ActivationKind kind);
@@ -76,8 +79,15 @@ class LayerSetup {
   const std::vector<LayerParameter>& parameters() const { return parameters_; }
   double flops() const { return flops_; }
   const std::optional<LabelSpec>& labels() const { return labels_; }
+  // The classes that input `i` may hold where it holds tokens, else 0.
+  int64_t token_classes(int i) const;
 
  private:
+  struct Tokens {
+    int input;
+    int64_t classes;
+  };
+
   void report(std::string_view message, std::string_view key);
 
   std::string what_, type_, name_;
@@ -87,6 +97,7 @@ class LayerSetup {
   std::vector<LayerParameter> parameters_;
   double flops_ = 0;
   std::optional<LabelSpec> labels_;
+  std::vector<Tokens> tokens_;
 };
 
 }  // namespace dtrain::graph

@@ -21,7 +21,8 @@ class Lowering {
       : layers_(network.layers()), network_(network), mode_(mode), batch_(batch), backend_(backend) {}
 
   Program run() {
-    sample_ = program_.add({.shape = with_batch(batch_, network_.input()), .kind = ValueKind::kSample});
+    sample_ = program_.add(
+        {.shape = with_batch(batch_, network_.input()), .dtype = network_.input_dtype(), .kind = ValueKind::kSample});
     const LabelSpec& labels = network_.labels();
     labels_ =
         program_.add({.shape = with_batch(batch_, labels.shape), .dtype = labels.dtype(), .kind = ValueKind::kLabels});

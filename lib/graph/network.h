@@ -37,6 +37,9 @@ class Network {
   static std::optional<Network> build(const config::NetworkSpec& spec, config::Diagnostics& diagnostics);
 
   const Shape& input() const { return input_; }                        // one sample
+  // A sample's elements: I32 class numbers below input_classes() where all its readers look them up, else F32 (and 0).
+  DType input_dtype() const { return input_classes_ > 0 ? DType::kI32 : DType::kF32; }
+  int64_t input_classes() const { return input_classes_; }
   const std::vector<NetworkLayer>& layers() const { return layers_; }  // the loss last
   const LabelSpec& labels() const { return labels_; }
   // In the order of the forward pass, named as PyTorch would.
@@ -52,6 +55,7 @@ class Network {
   Network() = default;
 
   Shape input_;
+  int64_t input_classes_ = 0;
   std::vector<NetworkLayer> layers_;
   LabelSpec labels_;
   std::vector<ParameterInfo> parameters_;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/check.h"
@@ -26,6 +27,7 @@ class NetworkBuilder {
     check_loss();
     check_all_used();
     if (!diagnostics_.ok()) return std::nullopt;
+    if (token_readers_ == sample_readers_) network_.input_classes_ = input_classes_;
     return std::move(network_);
   }
 
@@ -92,6 +94,7 @@ class NetworkBuilder {
     out.output = *output;
     out.forward_flops = setup.flops();
     add_parameters(setup, out);
+    note_sample(setup, out);
     if (setup.labels()) network_.labels_ = *setup.labels();
     return true;
   }
@@ -141,6 +144,17 @@ class NetworkBuilder {
     out.needs_gradient = out.parameter_elements > 0;
     for (int i : out.inputs)
       if (i != kSampleInput && network_.layers_[static_cast<size_t>(i)].needs_gradient) out.needs_gradient = true;
+  }
+
+  void note_sample(const LayerSetup& setup, const NetworkLayer& layer) {
+    for (size_t i = 0; i < layer.inputs.size(); ++i) {
+      if (layer.inputs[i] != kSampleInput) continue;
+      ++sample_readers_;
+      const int64_t classes = setup.token_classes(static_cast<int>(i));
+      if (classes == 0) continue;
+      ++token_readers_;
+      input_classes_ = input_classes_ == 0 ? classes : std::min(input_classes_, classes);
+    }
   }
 
   const Shape& shape_of(int layer) const {
@@ -210,6 +224,8 @@ class NetworkBuilder {
   Network network_;
   std::map<std::string, int> index_;  // by full name
   std::vector<bool> known_;           // whether the layer's output shape is known
+  int sample_readers_ = 0, token_readers_ = 0;
+  int64_t input_classes_ = 0;  // the fewest that a reader of the sample knows
 };
 
 std::optional<Network> Network::build(const config::NetworkSpec& spec, config::Diagnostics& diagnostics) {

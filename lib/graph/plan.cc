@@ -37,7 +37,9 @@ class Planner {
 
     PlanStep step{node.op, std::move(kernel), {}, {}, node.layer, -1};
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      DTRAIN_TRY_ASSIGN(ValueId input, in_layout(node.inputs[i], step.kernel->input_layouts[i], node.layer));
+      const auto& types = step.kernel->input_types;
+      const DType type = types.empty() ? plan_.descs[index(node.inputs[i])].dtype : types[i];
+      DTRAIN_TRY_ASSIGN(ValueId input, in_form(node.inputs[i], type, step.kernel->input_layouts[i], node.layer));
       step.inputs.push_back(input);
     }
     std::vector<std::pair<ValueId, ValueId>> to_caller;
@@ -64,17 +66,23 @@ class Planner {
     const ValueId base = plan_.program.at(v).view_of;
     if (base == kNoValue) return {};
     DTRAIN_TRY(flatten_view(base));
-    DTRAIN_TRY_ASSIGN(const ValueId plain, in_layout(base, nullptr, -1));
+    DTRAIN_TRY_ASSIGN(const ValueId plain, in_form(base, plan_.descs[index(base)].dtype, nullptr, -1));
     plan_.program.at(v).view_of = plain;
     return {};
   }
 
-  // `v` where it has that layout already, else its reordered variant, made here unless an earlier reader asked for it.
-  Result<ValueId> in_layout(ValueId v, const ops::LayoutPtr& layout, int layer) {
-    if (ops::same_layout(plan_.descs[index(v)].layout, layout)) return v;
+  // `v` where it has that type and layout already, else its reordered variant, made here unless an earlier reader asked
+  // for it.
+  Result<ValueId> in_form(ValueId v, DType type, const ops::LayoutPtr& layout, int layer) {
+    const auto fits = [&](ValueId candidate) {
+      const ops::TensorDesc& desc = plan_.descs[index(candidate)];
+      return desc.dtype == type && ops::same_layout(desc.layout, layout);
+    };
+    if (fits(v)) return v;
     for (ValueId variant : variants_[index(v)])
-      if (ops::same_layout(plan_.descs[index(variant)].layout, layout)) return variant;
+      if (fits(variant)) return variant;
     Value value = plan_.program.at(v);
+    value.dtype = type;
     const bool parameter = value.kind == ValueKind::kParameter;
     value.kind = parameter ? ValueKind::kParameterCopy : ValueKind::kTemporary;
     value.view_of = kNoValue;

@@ -53,6 +53,7 @@ class Kernel {
   virtual std::string implementation() const = 0;
 
   std::vector<LayoutPtr> input_layouts;  // wanted; the planner reorders where they differ from what is there
+  std::vector<DType> input_types;        // wanted; empty: those of the request
   std::vector<TensorDesc> outputs;       // the request's, with layouts; opaque outputs (workspaces) get their size here
   size_t scratch_bytes = 0;
   std::vector<std::pair<int, int>> in_place;  // (output, input) pairs that may share one buffer

@@ -13,12 +13,14 @@ namespace dtrain {
 enum class ParameterKind : uint8_t {
   kTrainable = 1,  // has a gradient; the optimizer moves it
   kStatistic = 2,  // batch norm's running values: a step sets them to the mean of what its micro-batches make of them
+  kFrozen = 3,     // never changes: no gradient, no optimizer's slots; every version is the first one
 };
 
 struct ParameterInfo {
   std::string name;  // "stage1.0.c1.weight", PyTorch's name
   Shape shape;       // PyTorch's shape; elements are fp32
   ParameterKind kind = ParameterKind::kTrainable;
+  float rate_multiplier = 1, decay_multiplier = 1;  // on the optimizer's rate and weight decay
 
   bool operator==(const ParameterInfo&) const = default;
 };

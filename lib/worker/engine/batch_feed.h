@@ -11,7 +11,7 @@ namespace dtrain::worker {
 
 // Valid until the next take().
 struct Micro {
-  const float* samples = nullptr;
+  const void* samples = nullptr;  // F32, or I32 where the network reads tokens
   const void* labels = nullptr;
   int64_t valid = 0;  // leading samples that count
 };
