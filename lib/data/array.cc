@@ -57,6 +57,10 @@ std::optional<uint64_t> array_bytes(ElementType type, const Shape& shape) {
 }
 
 void convert(const Array& array, int64_t first, std::span<float> into) { convert_to(array, first, into); }
+void convert(const Array& array, int64_t first, std::span<int32_t> into) {
+  DTRAIN_CHECK(is_integer(array.type));
+  convert_to(array, first, into);
+}
 void convert(const Array& array, int64_t first, std::span<int64_t> into) {
   DTRAIN_CHECK(is_integer(array.type));
   convert_to(array, first, into);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "base/sha256.h"
 #include "tensor/buffer.h"
@@ -22,6 +23,7 @@ struct Array {
   Buffer storage;
   size_t begin = 0;  // where the elements start in `storage`
   Digest digest{};   // of the file's bytes
+  std::string path;  // of the file, for messages
 
   const std::byte* data() const { return storage.data() + begin; }
 };
@@ -31,6 +33,7 @@ std::optional<uint64_t> array_bytes(ElementType type, const Shape& shape);
 
 // Elements [first, first + n) as other numbers; integers beyond 2^24 are rounded by float.
 void convert(const Array& array, int64_t first, std::span<float> into);
+void convert(const Array& array, int64_t first, std::span<int32_t> into);  // of an integer type, values that fit
 void convert(const Array& array, int64_t first, std::span<int64_t> into);  // of an integer type
 
 }  // namespace dtrain::data

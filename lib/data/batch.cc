@@ -20,7 +20,8 @@ Status fill_batch(const Dataset& dataset, const Sampler& sampler, const BatchReq
   const auto sample_size = static_cast<size_t>(dataset.sample_shape().elements());
   const auto label_size = static_cast<size_t>(dataset.labels().shape.elements());
   const size_t label_bytes = label_size * size_of(dataset.labels().dtype());
-  ensure(batch.samples, request.size * static_cast<int64_t>(sample_size * sizeof(float)));
+  const size_t sample_bytes = sample_size * size_of(dataset.sample_dtype());
+  ensure(batch.samples, request.size * static_cast<int64_t>(sample_bytes));
   ensure(batch.labels, request.size * static_cast<int64_t>(label_bytes));
   batch.size = request.size;
   batch.valid = request.valid;
@@ -33,11 +34,15 @@ Status fill_batch(const Dataset& dataset, const Sampler& sampler, const BatchReq
       label.values = batch.labels.as<float>().subspan(i * label_size, label_size);
     else
       label.classes = batch.labels.as<int32_t>().subspan(i * label_size, label_size);
-    DTRAIN_TRY(dataset.read(indices[i], batch.samples.as<float>().subspan(i * sample_size, sample_size), label));
+    SampleOut sample;
+    if (dataset.sample_dtype() == DType::kI32)
+      sample.tokens = batch.samples.as<int32_t>().subspan(i * sample_size, sample_size);
+    else
+      sample.values = batch.samples.as<float>().subspan(i * sample_size, sample_size);
+    DTRAIN_TRY(dataset.read({indices[i], request.first + static_cast<int64_t>(i), sampler.seed()}, sample, label));
   }
   for (size_t i = indices.size(); i < static_cast<size_t>(request.size); ++i) {
-    std::memcpy(batch.samples.data() + i * sample_size * sizeof(float), batch.samples.data(),
-                sample_size * sizeof(float));
+    std::memcpy(batch.samples.data() + i * sample_bytes, batch.samples.data(), sample_bytes);
     std::memcpy(batch.labels.data() + i * label_bytes, batch.labels.data(), label_bytes);
   }
   return {};

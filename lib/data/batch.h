@@ -11,7 +11,7 @@
 namespace dtrain::data {
 
 struct Batch {
-  Buffer samples;  // F32 [size, sample shape…]
+  Buffer samples;  // F32 or I32 (Dataset::sample_dtype()) [size, sample shape…]
   Buffer labels;   // I32 or F32 (LabelSpec::dtype) [size, label shape…]
   int64_t size = 0;
   int64_t valid = 0;  // only the first `valid` samples count; the rest repeats the first

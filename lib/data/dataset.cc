@@ -20,6 +20,12 @@ DataSource open_data(config::TableReader& table, const DatasetContext& context) 
     table.error("format", fmt::format("the samples have shape {}, the network's input is {}",
                                       to_string(source.dataset->sample_shape()), to_string(context.network_input)));
   }
+  if (source.dataset && (source.dataset->sample_dtype() == DType::kI32) != (context.token_classes > 0)) {
+    table.error("format",
+                fmt::format("the network looks its input up as tokens, class numbers; format {} gives numbers "
+                            "to compute with",
+                            format));
+  }
   if (!table.diagnostics().ok()) source.dataset.reset();
   return source;
 }

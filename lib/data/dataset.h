@@ -29,6 +29,20 @@ struct LabelSpec {
   bool operator==(const LabelSpec&) const = default;
 };
 
+// Which sample is read, and for which place of the run: what is random about it is drawn from (seed, number), so that
+// it does not matter who reads it, when, or on how many threads.
+struct Draw {
+  int64_t index = 0;   // in the dataset
+  int64_t number = 0;  // the run's global sample number, as Sampler counts them
+  uint64_t seed = 0;   // of the run
+};
+
+// Where one sample goes: the one that fits Dataset::sample_dtype(), with as many elements as the sample's shape.
+struct SampleOut {
+  std::span<float> values;
+  std::span<int32_t> tokens;
+};
+
 // Where one sample's label goes: the one that fits the kind, with as many elements as the label's shape.
 struct LabelOut {
   std::span<int32_t> classes;
@@ -40,17 +54,31 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;               // at least 1
   virtual const Shape& sample_shape() const = 0;  // without batch, channels first
+  // F32: numbers, scaled and normalised. I32: tokens, 0 … DatasetContext::token_classes − 1.
+  virtual DType sample_dtype() const { return DType::kF32; }
   virtual const LabelSpec& labels() const = 0;
-  virtual int64_t max_label() const = 0;  // the largest class that occurs, −1 for kValues
-  // 0 ≤ index < size(); `sample` has sample_shape().elements(), scaled and normalised.
-  virtual Status read(int64_t index, std::span<float> sample, LabelOut label) const = 0;
-  // Identifies format, options and content: two datasets with one digest give the same floats.
+  // The largest class that occurs; −1 for kValues, and where that is not known before all is read: then read() refuses
+  // what is not below DatasetContext::label_classes.
+  virtual int64_t max_label() const = 0;
+  // 0 ≤ draw.index < size(). Errors name the file and the place in it.
+  virtual Status read(const Draw& draw, SampleOut sample, LabelOut label) const = 0;
+  // The names of the classes 0 … that labels are; none where they have no names.
+  virtual std::span<const std::string> label_names() const { return {}; }
+  // What was learnt from these samples to prepare them, as text, for a data set of other samples to be prepared alike
+  // (DatasetContext::preprocessing); "" where there is nothing to learn.
+  virtual std::string preprocessing() const { return ""; }
+  // Identifies format, options and content: two datasets with one digest give the same numbers.
   virtual Digest digest() const = 0;
 };
 
 struct DatasetContext {
   const FileSystem& files;
-  Shape network_input;  // one sample as the network takes it
+  Shape network_input;        // one sample as the network takes it
+  int64_t token_classes = 0;  // above 0: the network looks its sample up, as I32 classes below this
+  int64_t label_classes = 0;  // above 0: labels are classes below this; 0: that is not known, or they are numbers
+  std::string preprocessing = "";  // of the training data or of a model: to be applied, not learnt anew; "": learn
+  bool training = true;            // [data.train]
+  bool labelled = true;            // false: labels are not asked for, and a format that can do without need not have any
 };
 
 // What [data.train] or [data.test] says: the samples, and whether their order is a permutation in each epoch.

@@ -109,12 +109,12 @@ std::unique_ptr<Dataset> make_idx(config::TableReader& table, const DatasetConte
             fmt::format("'{}' has shape {}, one label an image was expected", labels_path, to_string(labels->shape))});
     labels.reset();
   }
-  ArrayOptions options = ArrayOptions::read(table, true, sample_shape);
+  ArrayOptions options = ArrayOptions::read(table, true, sample_shape, context);
   if (!images || !labels || !table.diagnostics().ok()) return nullptr;
   Result<std::unique_ptr<Dataset>> dataset =
       make_array_dataset(std::move(*images), std::move(*labels), std::move(options));
   if (dataset) return std::move(*dataset);
-  report(table, "labels", {dataset.error().code, fmt::format("'{}': {}", labels_path, dataset.error().message)});
+  report(table, "labels", dataset.error());
   return nullptr;
 }
 
@@ -132,6 +132,7 @@ Result<Array> read_idx(const FileSystem& files, const std::string& path) {
   Sha256 hash;
   hash.update(bytes);
   array.digest = hash.finish();
+  array.path = path;
   return array;
 }
 

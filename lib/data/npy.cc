@@ -164,12 +164,12 @@ std::unique_ptr<Dataset> make_npy(config::TableReader& table, const DatasetConte
   std::optional<Array> inputs = open("inputs", inputs_path), labels = open("labels", labels_path);
   const Shape sample_shape =
       inputs ? Shape({inputs->shape.dims().begin() + 1, inputs->shape.dims().end()}) : context.network_input;
-  ArrayOptions options = ArrayOptions::read(table, inputs && inputs->type == ElementType::kU8, sample_shape);
+  ArrayOptions options = ArrayOptions::read(table, inputs && inputs->type == ElementType::kU8, sample_shape, context);
   if (!inputs || !labels || !table.diagnostics().ok()) return nullptr;
   Result<std::unique_ptr<Dataset>> dataset =
       make_array_dataset(std::move(*inputs), std::move(*labels), std::move(options));
   if (dataset) return std::move(*dataset);
-  report(table, "labels", {dataset.error().code, fmt::format("'{}': {}", labels_path, dataset.error().message)});
+  report(table, "labels", dataset.error());
   return nullptr;
 }
 
@@ -186,6 +186,7 @@ Result<Array> read_npy(const FileSystem& files, const std::string& path) {
     return fail(ExitCode::kData,
                 fmt::format("'{}' holds a single number; the first axis must count the samples", path));
   array->digest = hash.finish();
+  array->path = path;
   return array;
 }
 

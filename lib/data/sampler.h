@@ -22,6 +22,7 @@ class Sampler {
   Sampler(int64_t n, uint64_t seed, bool shuffle) : n_(n), seed_(seed), shuffle_(shuffle) {}
 
   int64_t size() const { return n_; }
+  uint64_t seed() const { return seed_; }
   // The indices of samples first, first + 1, … of the run; first ≥ 0.
   void indices(int64_t first, std::span<int64_t> into) const;
 

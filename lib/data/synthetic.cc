@@ -38,30 +38,33 @@ void for_words(const Philox& stream, size_t n, const F& f) {
 
 class SyntheticDataset final : public Dataset {
  public:
-  SyntheticDataset(SyntheticOptions options, Shape sample_shape)
-      : options_(options), sample_shape_(std::move(sample_shape)) {
+  SyntheticDataset(SyntheticOptions options, Shape sample_shape, DType dtype)
+      : options_(options), sample_shape_(std::move(sample_shape)), dtype_(dtype) {
     if (options_.vocab > 0) spec_ = {LabelKind::kClassPerPosition, sample_shape_};
   }
 
   int64_t size() const override { return options_.samples; }
   const Shape& sample_shape() const override { return sample_shape_; }
+  DType sample_dtype() const override { return dtype_; }
   const LabelSpec& labels() const override { return spec_; }
   int64_t max_label() const override { return (options_.vocab > 0 ? options_.vocab : options_.classes) - 1; }
 
-  Status read(int64_t index, std::span<float> sample, LabelOut label) const override {
+  Status read(const Draw& draw, SampleOut sample, LabelOut label) const override {
+    const int64_t index = draw.index;
+    const size_t n = dtype_ == DType::kI32 ? sample.tokens.size() : sample.values.size();
     DTRAIN_CHECK(index >= 0 && index < options_.samples, "sample {} of {}", index, options_.samples);
-    DTRAIN_CHECK(static_cast<int64_t>(sample.size()) == sample_shape_.elements(), "{}", sample.size());
+    DTRAIN_CHECK(static_cast<int64_t>(n) == sample_shape_.elements(), "{}", n);
     DTRAIN_CHECK(static_cast<int64_t>(label.classes.size()) == spec_.shape.elements(), "{}", label.classes.size());
     const auto stream = [&](std::string_view name) {
       return Philox(options_.seed, stream_id(name), static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32));
     };
     const int64_t vocab = options_.vocab;
-    if (vocab > 0)
-      for_words(stream("synthetic/sample"), sample.size(),
-                [&](size_t i, uint32_t word) { sample[i] = static_cast<float>(below(word, vocab)); });
-    else
-      for_words(stream("synthetic/sample"), sample.size(),
-                [&](size_t i, uint32_t word) { sample[i] = standard_normal(word); });
+    for_words(stream("synthetic/sample"), n, [&](size_t i, uint32_t word) {
+      if (dtype_ == DType::kI32)
+        sample.tokens[i] = static_cast<int32_t>(below(word, vocab));
+      else
+        sample.values[i] = vocab > 0 ? static_cast<float>(below(word, vocab)) : standard_normal(word);
+    });
     for_words(stream("synthetic/label"), label.classes.size(), [&](size_t i, uint32_t word) {
       label.classes[i] = static_cast<int32_t>(below(word, vocab > 0 ? vocab : options_.classes));
     });
@@ -76,6 +79,7 @@ class SyntheticDataset final : public Dataset {
  private:
   SyntheticOptions options_;
   Shape sample_shape_;
+  DType dtype_;
   LabelSpec spec_;
 };
 
@@ -86,8 +90,12 @@ std::unique_ptr<Dataset> make_synthetic(config::TableReader& table, const Datase
   options.classes = table.integer("classes", options.classes, 1, kMaxClasses);
   table.also_known("vocab");
   if (table.has("vocab")) options.vocab = table.integer("vocab", 1, 1, kMaxClasses);
+  if (options.vocab > 0 && context.token_classes > 0 && options.vocab > context.token_classes)
+    table.error("vocab", fmt::format("vocab is {}, but the network knows the tokens 0 … {}", options.vocab,
+                                     context.token_classes - 1));
   options.seed = static_cast<uint64_t>(table.integer("seed", 0, 0));
-  return std::make_unique<SyntheticDataset>(options, context.network_input);
+  return std::make_unique<SyntheticDataset>(options, context.network_input,
+                                            options.vocab > 0 && context.token_classes > 0 ? DType::kI32 : DType::kF32);
 }
 
 const DatasetRegistration kRegistration("synthetic", make_synthetic);

@@ -25,7 +25,7 @@ Result<worker::Micro> DataFeed::take(const worker::Work& work, uint32_t micro_ba
   DTRAIN_TRY_ASSIGN(current_, source.prefetcher.take(request(work.kind, work.step, micro_batch)));
   taken_from_ = &source;
   announce_after(source, work, micro_batch);
-  return worker::Micro{current_.samples.as<const float>().data(), current_.labels.data(), current_.valid};
+  return worker::Micro{current_.samples.data(), current_.labels.data(), current_.valid};
 }
 
 // What follows most likely: the rest of this node, then the same node of the next step (or, in an evaluation, what lies

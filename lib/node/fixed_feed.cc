@@ -16,7 +16,7 @@ Result<std::unique_ptr<FixedFeed>> FixedFeed::load(const RunDefinition& run, uin
 
 Result<worker::Micro> FixedFeed::take(const worker::Work&, uint32_t micro_batch) {
   const data::Batch& batch = batches_[micro_batch];
-  return worker::Micro{batch.samples.as<const float>().data(), batch.labels.data(), batch.valid};
+  return worker::Micro{batch.samples.data(), batch.labels.data(), batch.valid};
 }
 
 }  // namespace dtrain::node

@@ -43,7 +43,7 @@ void check_fit(const graph::Network& network, const config::Value& network_table
 // What is wrong with the data, of a run that will not start anyway.
 void read_data_mistakes(const config::RunSpec& spec, const config::NetworkSpec& network, const FileSystem& files,
                         config::Diagnostics& diagnostics) {
-  const data::DatasetContext context{files, Shape(network.input)};
+  const data::DatasetContext context{.files = files, .network_input = Shape(network.input)};
   auto read = [&](const config::Value& table, const char* part) {
     if (!table.find("format")) return;  // no such table, or that was said
     config::TableReader reader(table, diagnostics, fmt::format("[{}]", part));
@@ -79,7 +79,7 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
 
 Status RunDefinition::open_data(const FileSystem& files) {
   config::Diagnostics diagnostics;
-  const data::DatasetContext context{files, network->input()};
+  const data::DatasetContext context{files, network->input(), network->input_classes(), network->labels().classes};
   Sha256 digest;
   auto open = [&](const config::Value& table, const char* part) {
     config::TableReader reader(table, diagnostics, fmt::format("[{}]", part));

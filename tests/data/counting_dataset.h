@@ -17,14 +17,15 @@ class CountingDataset final : public Dataset {
   const LabelSpec& labels() const override { return spec_; }
   int64_t max_label() const override { return n_ - 1; }
   Digest digest() const override { return {}; }
-  Status read(int64_t index, std::span<float> sample, LabelOut label) const override {
+  Status read(const Draw& draw, SampleOut sample, LabelOut label) const override {
+    const int64_t index = draw.index;
     std::unique_lock lock(mutex_);
     ++reads_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return !held_; });
     if (index == bad_) return fail(ExitCode::kData, "sample is damaged");
-    sample[0] = static_cast<float>(index);
-    sample[1] = static_cast<float>(-index);
+    sample.values[0] = static_cast<float>(index);
+    sample.values[1] = static_cast<float>(-index);
     label.classes[0] = static_cast<int32_t>(index);
     return {};
   }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/data/open_toml.h"
 #include "tests/temporary_directory.h"
 
@@ -44,9 +46,9 @@ class NpyTest : public ::testing::Test {
     EXPECT_THAT(array.error().message, HasSubstr(directory_.path() + "/x"));
     return array.error().message;
   }
-  OpenedData open(const Shape& input, const std::string& more = "") {
+  OpenedData open(const Shape& input, const std::string& more = "", int64_t tokens = 0, int64_t classes = 0) {
     return open_toml("format = \"npy\"\ninputs = \"x\"\nlabels = \"y\"\n" + more, files_, input,
-                     directory_.path() + "/run.toml");
+                     directory_.path() + "/run.toml", tokens, classes);
   }
   template <typename T>
   void expect_type(const std::string& descr) {
@@ -105,6 +107,58 @@ TEST_F(NpyTest, LabelsThatAreNoClassesAreRefused) {
   EXPECT_THAT(open(Shape{1}).status.error().message, HasSubstr("2 samples, but 3 labels"));
   put("y", npy_of<int64_t>("<i8", "(2, 0)", {}));
   EXPECT_THAT(open(Shape{1}).status.error().message, HasSubstr("labels are empty"));
+}
+
+TEST_F(NpyTest, LabelsBeyondTheNetworksClassesNameFileAndSample) {
+  put("x", npy_of<float>("<f4", "(2, 1)", {1, 2}));
+  put("y", npy_of<int64_t>("<i8", "(2,)", {3, 10}));
+  EXPECT_TRUE(open(Shape{1}, "", 0, 11).status);
+  const Status status = open(Shape{1}, "", 0, 10).status;
+  EXPECT_EQ(status.error().code, ExitCode::kData);
+  EXPECT_THAT(status.error().message, HasSubstr("/y': label 1 is 10, which is not a class of the network's (0 … 9)"));
+  put("y", npy_of<uint8_t>("|u1", "(2, 3)", {3, 9, 0, 0, 4, 11}));
+  EXPECT_THAT(open(Shape{1}, "", 0, 10).status.error().message, HasSubstr("label 1, number 2 of them, is 11"));
+}
+
+TEST_F(NpyTest, IntegersAreTokensWhereTheNetworkLooksThemUp) {
+  put("x", npy_of<uint16_t>("<u2", "(2, 3)", {1, 2, 3, 4, 65535, 0}));
+  put("y", npy_of<int64_t>("<i8", "(2,)", {0, 4}));
+  auto opened = open(Shape{3}, "", 65536);
+  ASSERT_TRUE(opened.status) << opened.status.error().message;
+  EXPECT_EQ(opened.source.dataset->sample_dtype(), DType::kI32);
+  EXPECT_THAT(read_sample(*opened.source.dataset, 1).tokens, ElementsAre(4, 65535, 0));
+  auto numbers = open(Shape{3});
+  EXPECT_EQ(numbers.source.dataset->sample_dtype(), DType::kF32);
+  EXPECT_THAT(read_sample(*numbers.source.dataset, 1).sample, ElementsAre(4, 65535, 0));
+  EXPECT_NE(opened.source.dataset->digest(), numbers.source.dataset->digest());
+}
+
+TEST_F(NpyTest, WhatCannotBeTokensIsRefused) {
+  put("x", npy_of<uint16_t>("<u2", "(2, 3)", {1, 2, 3, 4, 65535, 0}));
+  put("y", npy_of<int64_t>("<i8", "(2,)", {0, 4}));
+  const Status beyond = open(Shape{3}, "", 65535).status;
+  EXPECT_EQ(beyond.error().code, ExitCode::kData);
+  EXPECT_THAT(beyond.error().message, HasSubstr("/x': sample 1, number 1 of them, is 65535"));
+  EXPECT_EQ(open(Shape{3}, "scale = 2.0", 65536).status.error().code, ExitCode::kUsage);
+  put("x", npy_of<int8_t>("|i1", "(2, 1)", {1, -1}));
+  EXPECT_THAT(open(Shape{1}, "", 9).status.error().message, HasSubstr("sample 1 is -1"));
+  put("x", npy_of<float>("<f4", "(2, 1)", {1, 2}));
+  EXPECT_THAT(open(Shape{1}, "", 9).status.error().message,
+              HasSubstr("/x' holds floats, but the network reads tokens"));
+}
+
+TEST_F(NpyTest, NumbersThatAreNotFiniteNameFileAndSample) {
+  put("x", npy_of<float>("<f4", "(2, 2)", {1, 2, 3, NAN}));
+  put("y", npy_of<int64_t>("<i8", "(2,)", {0, 4}));
+  auto opened = open(Shape{2});
+  ASSERT_TRUE(opened.status);
+  EXPECT_EQ(read_error(*opened.source.dataset, {0}), "");
+  EXPECT_THAT(read_error(*opened.source.dataset, {1}), HasSubstr("/x': number 1 of sample 1 is nan"));
+  put("x", npy_of<double>("<f8", "(2, 1)", {1e300, 0}));  // no float
+  put("y", npy_of<double>("<f8", "(2,)", {0, -INFINITY}));
+  opened = open(Shape{1});
+  EXPECT_THAT(read_error(*opened.source.dataset, {0}), HasSubstr("/x': number 0 of sample 0 is inf"));
+  EXPECT_THAT(read_error(*opened.source.dataset, {1}), HasSubstr("/y': number 0 of sample 1 is -inf"));
 }
 
 TEST_F(NpyTest, EveryCutIsRefusedAndNoFlipCrashes) {

@@ -56,6 +56,21 @@ TEST(SyntheticTest, TokensHaveATokenToPredictAtEachPlace) {
   for (int v = 0; v < 13; ++v) EXPECT_TRUE(seen[static_cast<size_t>(v)] > 400 && labels[static_cast<size_t>(v)] > 400);
 }
 
+TEST(SyntheticTest, TokensAreIntegersWhereTheNetworkLooksThemUp) {
+  RealFileSystem files;
+  const std::string keys = "format = \"synthetic\"\nvocab = 13";
+  auto numbers = open_toml(keys, files, Shape{8}), tokens = open_toml(keys, files, Shape{8}, "run.toml", 13);
+  ASSERT_TRUE(tokens.status) << tokens.status.error().message;
+  EXPECT_EQ(tokens.source.dataset->sample_dtype(), DType::kI32);
+  const ReadSample a = read_sample(*numbers.source.dataset, 5), b = read_sample(*tokens.source.dataset, 5);
+  EXPECT_EQ(a.sample, std::vector<float>(b.tokens.begin(), b.tokens.end()));
+  EXPECT_EQ(a.classes, b.classes);
+  auto beyond = open_toml(keys, files, Shape{8}, "run.toml", 12);
+  EXPECT_THAT(beyond.status.error().message, HasSubstr("the network knows the tokens 0 … 11"));
+  auto deviates = open_toml("format = \"synthetic\"", files, Shape{8}, "run.toml", 13);
+  EXPECT_THAT(deviates.status.error().message, HasSubstr("the network looks its input up as tokens"));
+}
+
 TEST(SyntheticTest, MistakesAreNamed) {
   RealFileSystem files;
   for (const char* keys :

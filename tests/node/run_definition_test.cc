@@ -94,7 +94,7 @@ TEST_F(RunDefinitionTest, LabelsOfAnotherShape) {
 TEST_F(RunDefinitionTest, MoreClassesThanTheNetworkHas) {
   const Error error = open_error("[4]", R"({ type = "linear", units = 9 }, { type = "softmax_cross_entropy" })");
   EXPECT_EQ(error.code, ExitCode::kData);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("hold the class 9"), HasSubstr("the network has 9 (0 … 8)")));
+  EXPECT_THAT(error.message, AllOf(HasSubstr("label 9 is 9"), HasSubstr("of the network's (0 … 8)")));
 }
 
 TEST_F(RunDefinitionTest, TheTestDataHaveToFitToo) {

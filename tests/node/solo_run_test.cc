@@ -198,9 +198,9 @@ TEST(SoloRun, ADamagedFileEndsTheRunWithItsName) {
     const data::LabelSpec& labels() const override { return of_->labels(); }
     int64_t max_label() const override { return of_->max_label(); }
     Digest digest() const override { return of_->digest(); }
-    Status read(int64_t index, std::span<float> sample, data::LabelOut label) const override {
-      if (index == 17) return fail(ExitCode::kData, "train.idx: sample 17 is damaged");
-      return of_->read(index, sample, label);
+    Status read(const data::Draw& draw, data::SampleOut sample, data::LabelOut label) const override {
+      if (draw.index == 17) return fail(ExitCode::kData, "train.idx: sample 17 is damaged");
+      return of_->read(draw, sample, label);
     }
 
    private:

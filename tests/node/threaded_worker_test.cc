@@ -283,7 +283,7 @@ TEST_F(ThreadedWorkerTest, AnErrorOfTheDataFails) {
     const data::LabelSpec& labels() const override { return of_->labels(); }
     int64_t max_label() const override { return of_->max_label(); }
     Digest digest() const override { return of_->digest(); }
-    Status read(int64_t, std::span<float>, data::LabelOut) const override {
+    Status read(const data::Draw&, data::SampleOut, data::LabelOut) const override {
       return fail(ExitCode::kData, "the disk is gone");
     }
 
