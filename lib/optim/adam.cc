@@ -67,7 +67,8 @@ class Adam final : public Optimizer {
     k.step_size = static_cast<float>(c.rate / (1 - power(beta1_, c.step + 1)));
     k.correction2_sqrt = static_cast<float>(std::sqrt(1 - power(beta2_, c.step + 1)));
     k.epsilon = static_cast<float>(epsilon_);
-    k.decay = static_cast<float>(decoupled_ ? 1 - c.rate * decay_ : decay_);
+    const double decay = decay_ * c.decay_multiplier;
+    k.decay = static_cast<float>(decoupled_ ? 1 - c.rate * decay : decay);
     (decoupled_ ? decoupled : l2)(k, n, gradient, from, to, slots[0], slots[1]);
   }
 

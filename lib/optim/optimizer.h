@@ -12,9 +12,10 @@
 namespace dtrain::optim {
 
 struct UpdateContext {
-  double rate = 0.0;   // learning rate of this step
-  int64_t step = 0;    // from 0
-  float scale = 1.0f;  // multiplies the gradient first: clip factor / K
+  double rate = 0.0;              // learning rate of this step for this parameter
+  int64_t step = 0;               // from 0; at 0 nothing is in the slots yet
+  float scale = 1.0f;             // multiplies the gradient first: clip factor / K
+  double decay_multiplier = 1.0;  // on weight_decay
 };
 
 class Optimizer {

@@ -43,7 +43,7 @@ DTRAIN_CLONES void nesterov(Scalars k, size_t n, const float* g, const float* fr
 class Sgd final : public Optimizer {
  public:
   Sgd(double momentum, double decay, bool nesterov)
-      : momentum_(static_cast<float>(momentum)), decay_(static_cast<float>(decay)), nesterov_(nesterov) {}
+      : momentum_(static_cast<float>(momentum)), decay_(decay), nesterov_(nesterov) {}
 
   std::vector<std::string> slot_names() const override {
     if (momentum_ == 0.0f) return {};
@@ -52,16 +52,17 @@ class Sgd final : public Optimizer {
 
   void update(const UpdateContext& c, size_t n, const float* gradient, const float* from, float* to,
               float* const* slots) const override {
-    const Scalars k{c.scale, static_cast<float>(c.rate), momentum_, decay_};
+    const Scalars k{c.scale, static_cast<float>(c.rate), momentum_, static_cast<float>(decay_ * c.decay_multiplier)};
     if (momentum_ != 0.0f) {
       (nesterov_ ? nesterov : heavy_ball)(k, n, gradient, from, to, slots[0]);
     } else {
-      (decay_ != 0.0f ? decayed : plain)(k, n, gradient, from, to);
+      (k.decay != 0.0f ? decayed : plain)(k, n, gradient, from, to);
     }
   }
 
  private:
-  float momentum_, decay_;
+  float momentum_;
+  double decay_;
   bool nesterov_;
 };
 

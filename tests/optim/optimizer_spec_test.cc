@@ -48,6 +48,9 @@ TEST(OptimizerSpec, NamesMistakes) {
   EXPECT_THAT(error("lr = 0.1\nmomentum = -0.1"), HasSubstr("momentum"));
   EXPECT_THAT(error("lr = 0.1\ntype = 'adam'\nbeta2 = 1"), HasSubstr("'beta2' in [optimizer] must be below 1"));
   EXPECT_THAT(error("lr = 0.1\ntype = 'adam'\nmomentum = 0.9"), HasSubstr("momentum"));
+  EXPECT_THAT(error("lr = 0.1\ntype = 'rmsprop'\ndecay = 1.5"), HasSubstr("decay"));
+  EXPECT_THAT(error("lr = 0.1\ntype = 'adagrad'\nlr_decay = -1"), HasSubstr("lr_decay"));
+  EXPECT_THAT(error("lr = 0.1\ntype = 'adadelta'\nrh = 0.5"), HasSubstr("did you mean 'rho'?"));
 }
 
 TEST(ClipFactor, NeverLengthens) {

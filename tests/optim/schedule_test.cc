@@ -57,6 +57,28 @@ TEST(Schedule, FallsAlongACosine) {
   EXPECT_DOUBLE_EQ(read("type = 'cosine'")->factor(0, 1), 1.0);
 }
 
+TEST(Schedule, FallsAtMilestones) {
+  const auto schedule = read("type = 'multistep'\ngamma = 0.5\nmilestones = [2, 5, 5]\nwarmup_steps = 1");
+  EXPECT_EQ(schedule->factor(2, 100), 1.0);
+  EXPECT_EQ(schedule->factor(3, 100), 0.5);
+  EXPECT_EQ(schedule->factor(5, 100), 0.5);
+  EXPECT_EQ(schedule->factor(6, 100), 0.125);
+}
+
+TEST(Schedule, FallsByAFactorEachStep) {
+  const auto schedule = read("type = 'exponential'\ngamma = 0.5\nwarmup_steps = 1");
+  EXPECT_EQ(schedule->factor(1, 100), 1.0);
+  EXPECT_EQ(schedule->factor(4, 100), 0.125);
+}
+
+TEST(Schedule, FallsAlongAPower) {
+  const auto schedule = read("type = 'poly'\npower = 2\nwarmup_steps = 2");
+  EXPECT_EQ(schedule->factor(2, 10), 1.0);
+  EXPECT_EQ(schedule->factor(6, 10), 0.25);
+  EXPECT_EQ(schedule->factor(8, 10), 0.0625);
+  EXPECT_EQ(read("type = 'poly'")->factor(3, 4), 0.25);
+}
+
 TEST(Schedule, NamesMistakes) {
   std::string error;
   EXPECT_NE(read("type = 'cosin'", &error), nullptr);
@@ -67,6 +89,14 @@ TEST(Schedule, NamesMistakes) {
   EXPECT_THAT(error, HasSubstr("did you mean 'warmup_steps'?"));
   read("type = 'cosine'\nfloor = 2", &error);
   EXPECT_THAT(error, HasSubstr("floor"));
+  read("type = 'multistep'\ngamma = 0.1\nmilestones = [5, 2]", &error);
+  EXPECT_THAT(error, HasSubstr("'milestones' in [schedule] must not fall"));
+  read("type = 'multistep'\ngamma = 0.1\nmilestones = [0]", &error);
+  EXPECT_THAT(error, HasSubstr("milestones"));
+  read("type = 'exponential'", &error);
+  EXPECT_THAT(error, HasSubstr("gamma"));
+  read("type = 'poly'\npower = -1", &error);
+  EXPECT_THAT(error, HasSubstr("power"));
 }
 
 }  // namespace
