@@ -267,6 +267,20 @@ std::string TableReader::require_path(std::string_view key) {
   return v ? read_path(key, *v).value_or("") : "";
 }
 
+std::vector<std::string> TableReader::require_paths(std::string_view key) {
+  const Value* v = required(key);
+  if (!v) return {};
+  const std::span<const Value> items = v->is_array() ? std::span(v->as_array()) : std::span(v, 1);
+  if (items.empty()) diagnostics_.error(v->position(), fmt::format("'{}' in {}: the list is empty", key, what_));
+  std::vector<std::string> paths;
+  for (const Value& item : items) {
+    std::optional<std::string> path = read_path(key, item);
+    if (!path) return {};
+    paths.push_back(std::move(*path));
+  }
+  return paths;
+}
+
 const Value* TableReader::value(std::string_view key) { return known(key); }
 
 const Value* TableReader::table(std::string_view key) {

@@ -71,6 +71,8 @@ class TableReader {
   // A file's name, as seen from the file that says it.
   std::string path(std::string_view key, std::string standard = "");
   std::string require_path(std::string_view key);
+  // One file's name or a list of them, at least one; empty after an error.
+  std::vector<std::string> require_paths(std::string_view key);
   // Unread values for other readers; null where absent or, after an error, of another kind.
   const Value* value(std::string_view key);
   const Value* table(std::string_view key);

@@ -46,6 +46,18 @@ TEST(TableReader, ReadsEveryType) {
   EXPECT_EQ(message_of(d), "");
 }
 
+TEST(TableReader, OneFileOrAListOfThem) {
+  const Value table =
+      parse_toml("a = \"x\"\nb = [\"x\", \"/y\"]\nc = []\nd = [\"x\", 1]\ne = \"\"", "dir/run.toml").value();
+  Diagnostics d;
+  TableReader r(table, d, "[data.train]");
+  EXPECT_THAT(r.require_paths("a"), ElementsAre("dir/x"));
+  EXPECT_THAT(r.require_paths("b"), ElementsAre("dir/x", "/y"));
+  EXPECT_EQ(message_of(d), "");
+  for (const char* key : {"c", "d", "e", "f"}) EXPECT_TRUE(r.require_paths(key).empty());
+  EXPECT_EQ(d.errors().size(), 4u) << message_of(d);
+}
+
 TEST(TableReader, AbsentKeysGiveTheirDefaults) {
   const Value table = parsed("");
   Diagnostics d;
