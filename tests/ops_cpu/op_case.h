@@ -50,6 +50,7 @@ std::vector<OpCase> convolution_cases();
 std::vector<OpCase> linear_cases();
 std::vector<OpCase> pooling_cases();
 std::vector<OpCase> batch_norm_cases();
+std::vector<OpCase> layer_norm_cases();
 std::vector<OpCase> activation_cases();
 std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> loss_cases();
