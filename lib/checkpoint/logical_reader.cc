@@ -63,7 +63,8 @@ Status LogicalReader::check_complete() const {
         DTRAIN_TRY(check_covered(p, slot));
       } else if (pieces_.contains({p.name, slot})) {
         return fail(ExitCode::kCheckpoint,
-                    fmt::format("'{}' holds {}, but statistics have no slots", folder_, describe(p.name, slot)));
+                    fmt::format("'{}' holds {}, but {} have no slots", folder_, describe(p.name, slot),
+                                p.kind == ParameterKind::kStatistic ? "statistics" : "frozen parameters"));
       }
     }
   }

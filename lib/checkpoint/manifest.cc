@@ -16,6 +16,11 @@ using nlohmann::ordered_json;
 
 constexpr int kMaxDepth = 4;
 
+using KindName = std::pair<ParameterKind, std::string_view>;
+constexpr KindName kKindNames[] = {{ParameterKind::kParameter, "parameter"},
+                                   {ParameterKind::kStatistic, "statistic"},
+                                   {ParameterKind::kFrozen, "frozen"}};
+
 // The last lines of a manifest: the digest of all the text before them.
 std::string seal(std::string_view text) { return fmt::format(",\n \"sha256\": \"{}\"\n}}\n", to_hex(sha256(text))); }
 
@@ -96,9 +101,10 @@ ManifestParameter read_parameter(const ordered_json& item, std::string& error) {
     p.dtype = *known;
   else
     in.complain(fmt::format("parameter '{}' has the unknown type '{}'", p.name, dtype));
-  if (kind != "parameter" && kind != "statistic")
+  if (const auto known = std::ranges::find(kKindNames, kind, &KindName::second); known != std::end(kKindNames))
+    p.kind = known->first;
+  else
     in.complain(fmt::format("parameter '{}' is of the unknown kind '{}'", p.name, kind));
-  p.kind = kind == "statistic" ? ParameterKind::kStatistic : ParameterKind::kParameter;
   std::vector<int64_t> dims;
   for (const ordered_json& d : in.list("shape")) {
     if (!d.is_number_unsigned() || d.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
@@ -171,7 +177,7 @@ std::string to_json(Manifest m) {
     out["parameters"].push_back({{"name", p.name},
                                  {"shape", p.shape.dims()},
                                  {"dtype", name_of(p.dtype)},
-                                 {"kind", p.kind == ParameterKind::kStatistic ? "statistic" : "parameter"}});
+                                 {"kind", std::ranges::find(kKindNames, p.kind, &KindName::first)->second}});
   out["slots"] = m.slots;
   out["files"] = ordered_json::array();
   for (const ManifestFile& f : m.files)

@@ -18,6 +18,7 @@ namespace dtrain::checkpoint {
 enum class ParameterKind {
   kParameter,  // trained: has every optimizer slot, of its own type and number of elements
   kStatistic,  // running statistics: no slots
+  kFrozen,     // never changes: no slots
 };
 
 struct ManifestParameter {

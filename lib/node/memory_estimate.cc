@@ -26,12 +26,23 @@ Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::Block
   }
   memory.gradients = set * static_cast<double>(sets);
 
-  int64_t fullest = 0;
-  for (uint32_t s = 0; s < table.servers(); ++s) fullest = std::max(fullest, table.server_elements(s));
-  const double bytes = static_cast<double>(fullest) * sizeof(float);
-  memory.versions = 2 * bytes;
-  memory.slots = bytes * static_cast<double>(run.optimizer.optimizer->slots());
-  memory.sums = static_cast<double>(server_pool_bytes(micro_batches)) + (run.optimizer.clip_norm ? bytes : 0);
+  const double pool = static_cast<double>(server_pool_bytes(micro_batches));
+  for (uint32_t s = 0; s < table.servers(); ++s) {
+    double moving = 0, trainable = 0, frozen = 0;  // bytes
+    for (uint32_t id : table.of_server(s)) {
+      const ps::Block& block = table.block(id);
+      const double bytes = static_cast<double>(block.elements) * sizeof(float);
+      (block.frozen() ? frozen : moving) += bytes;
+      if (block.kind == ParameterKind::kTrainable) trainable += bytes;
+    }
+    const double versions = 2 * moving + frozen;
+    const double slots = trainable * static_cast<double>(run.optimizer.optimizer->slots());
+    const double sums = pool + (run.optimizer.clip_norm ? trainable : 0);
+    if (versions + slots + sums <= memory.server()) continue;
+    memory.versions = versions;
+    memory.slots = slots;
+    memory.sums = sums;
+  }
   return memory;
 }
 

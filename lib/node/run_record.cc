@@ -11,6 +11,22 @@ namespace dtrain::node {
 using observe::json_number;
 using observe::json_string;
 
+namespace {
+
+checkpoint::ParameterKind manifest_kind(ParameterKind kind) {
+  switch (kind) {
+    case ParameterKind::kStatistic:
+      return checkpoint::ParameterKind::kStatistic;
+    case ParameterKind::kFrozen:
+      return checkpoint::ParameterKind::kFrozen;
+    case ParameterKind::kTrainable:
+      break;
+  }
+  return checkpoint::ParameterKind::kParameter;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<RunRecord>> RunRecord::open(const RunDefinition& run, Setup setup, FileSystem& files,
                                                    const Clock& clock, Log& log, observe::Progress& progress) {
   const auto resumed = setup.first_step > 0 ? std::optional(setup.first_step) : std::nullopt;
@@ -153,9 +169,7 @@ checkpoint::Manifest RunRecord::manifest(int64_t version, const std::vector<wire
   m.run_digest = to_hex(run_.run_digest);
   m.config = config::effective_toml(run_.root);
   for (const ParameterInfo& p : run_.network->parameters())
-    m.parameters.push_back({p.name, p.shape, DType::kF32,
-                            p.kind == ParameterKind::kStatistic ? checkpoint::ParameterKind::kStatistic
-                                                                : checkpoint::ParameterKind::kParameter});
+    m.parameters.push_back({p.name, p.shape, DType::kF32, manifest_kind(p.kind)});
   m.slots = run_.optimizer.optimizer->slot_names();
   for (const wire::SnapshotDone& file : files) m.files.push_back({file.file, file.bytes, file.sha256});
   return m;

@@ -24,7 +24,8 @@ class Admission {
   // Without this much nothing can be promised to end; a smaller pool is made as large.
   static size_t smallest_pool(const BlockTable& table, uint32_t server, uint32_t micro_batches) {
     int64_t elements = 0;
-    for (uint32_t id : table.of_server(server)) elements = std::max(elements, table.block(id).elements);
+    for (uint32_t id : table.of_server(server))
+      if (!table.block(id).frozen()) elements = std::max(elements, table.block(id).elements);
     return elements <= kPushedElements ? 0 : static_cast<size_t>(elements) * sizeof(float) * fold_depth(micro_batches);
   }
 

@@ -49,6 +49,7 @@ struct BlockState {
   std::vector<BlockOffer> offers;   // unanswered, in the order of their coming
   std::vector<ParkedPull> parked;   // at most one a peer
 
+  bool frozen() const { return block.frozen(); }  // `newest` is its every version, `version` means nothing
   bool trainable() const { return block.kind == ParameterKind::kTrainable; }
   size_t elements() const { return static_cast<size_t>(block.elements); }
   size_t chunk_first(uint32_t chunk) const { return static_cast<size_t>(chunk) * kChunkElements; }

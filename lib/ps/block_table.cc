@@ -22,8 +22,10 @@ BlockTable::BlockTable(std::vector<ParameterInfo> parameters, uint32_t servers)
 
   std::vector<uint32_t> by_size(blocks_.size());
   std::iota(by_size.begin(), by_size.end(), 0);
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](uint32_t a, uint32_t b) { return blocks_[a].elements > blocks_[b].elements; });
+  std::stable_sort(by_size.begin(), by_size.end(), [&](uint32_t a, uint32_t b) {
+    const bool frozen_a = blocks_[a].frozen(), frozen_b = blocks_[b].frozen();
+    return frozen_a != frozen_b ? frozen_b : blocks_[a].elements > blocks_[b].elements;
+  });
   std::vector<int64_t> load(servers, 0);
   for (uint32_t id : by_size) {
     const auto emptiest = std::min_element(load.begin(), load.end());

@@ -23,6 +23,7 @@ struct Block {
   uint32_t server = 0;  // index among the servers, not a rank
   ParameterKind kind = ParameterKind::kTrainable;
 
+  bool frozen() const { return kind == ParameterKind::kFrozen; }
   bool pushed() const { return elements <= kPushedElements; }
   uint32_t chunks() const { return static_cast<uint32_t>((elements + kChunkElements - 1) / kChunkElements); }
   int64_t chunk_elements(uint32_t chunk) const {
@@ -35,7 +36,8 @@ struct Block {
 class BlockTable {
  public:
   // Blocks go, largest first, each to the server that holds the fewest bytes (the lowest index among equals), so that
-  // the fullest holds at most one block more than the emptiest.
+  // the fullest holds at most one block more than the emptiest. Frozen ones go after all others: where anything moves,
+  // server 0 holds some of it.
   BlockTable(std::vector<ParameterInfo> parameters, uint32_t servers);
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }

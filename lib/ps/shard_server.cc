@@ -42,6 +42,7 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
     b.chunks.resize(b.block.chunks());
     if (!options_.in_place.empty())
       b.in_place = options_.in_place[static_cast<size_t>(b.block.parameter)] + b.block.first;
+    moving_ += !b.frozen();
     if (!b.trainable()) continue;
     b.squares_at = squares;
     squares += b.block.chunks();
@@ -116,6 +117,7 @@ Status ShardServer::check_block(wire::Rank from, uint32_t block) const {
 Status ShardServer::check_node(wire::Rank from, int64_t step, uint32_t block, const Node& node) const {
   DTRAIN_TRY(check_block(from, block));
   if (step < 0) return broken(from, fmt::format("there is no step {}", step));
+  if (table_.block(block).frozen()) return broken(from, fmt::format("a gradient of block {}, which is frozen", block));
   if (!is_node(node, options_.micro_batches))
     return broken(from, fmt::format("[{}, {}) is no node of the tree over {} micro-batches", node.first, node.last,
                                     options_.micro_batches));
@@ -188,6 +190,10 @@ Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
     return {};
   }
   BlockState& b = state(m.block);
+  if (b.frozen()) {
+    send_block(from, b, m.version);
+    return {};
+  }
   if (m.version > b.version) {
     const auto mine =
         std::find_if(b.parked.begin(), b.parked.end(), [&](const ParkedPull& p) { return p.from == from; });
@@ -241,8 +247,9 @@ Status ShardServer::on(wire::Rank from, const wire::NormFactor& m) {
 
 Status ShardServer::on(wire::Rank from, const wire::Snapshot& m) {
   DTRAIN_TRY(check_coordinator(from, "Snapshot"));
-  const bool moved = std::any_of(blocks_.begin(), blocks_.end(),
-                                 [&](const BlockState& b) { return b.version != m.version || b.applied > 0; });
+  const bool moved = std::any_of(blocks_.begin(), blocks_.end(), [&](const BlockState& b) {
+    return !b.frozen() && (b.version != m.version || b.applied > 0);
+  });
   if (!started_ || moved || step_ != m.version) {
     wire::SnapshotDone answer;
     answer.version = m.version;

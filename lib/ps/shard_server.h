@@ -8,6 +8,8 @@
 // all of it is known and nothing that was asked of that offer is still under way; so is every node that was pushed
 // without an offer (small blocks).
 //
+// A frozen block has no gradient and no versions of its own: whichever is pulled is the one that it was loaded with.
+//
 // In place, values lie in memory that the worker of the same process reads, and only one version exists: there an offer
 // also says that its worker no longer reads the block at that version.
 #pragma once
@@ -34,7 +36,7 @@ struct ShardState {
   struct BlockCopy {
     uint32_t block = 0;
     std::shared_ptr<const Buffer> values;
-    std::vector<Buffer> slots;  // none for statistics
+    std::vector<Buffer> slots;  // only of trainable ones
   };
   int64_t version = 0;
   std::vector<BlockCopy> blocks;  // ascending
@@ -114,6 +116,7 @@ class ShardServer {
   // Sums and versions (shard_server_step.cc).
   void add(BlockState& b, uint32_t chunk, const Node& node, ByteSpan payload);
   bool may_apply(const BlockState& b) const;
+  optim::UpdateContext update_context(const BlockState& b) const;
   void apply(BlockState& b, uint32_t chunk, const float* root);
   void apply_ready();
   void commit(BlockState& b);
@@ -144,7 +147,8 @@ class ShardServer {
   bool started_ = false;
   bool failed_ = false;   // a root was not finite: nothing commits any more
   int64_t step_ = -1;     // under way
-  size_t committed_ = 0;  // blocks at step_ + 1
+  size_t moving_ = 0;     // blocks that are not frozen
+  size_t committed_ = 0;  // of these: at step_ + 1
   std::map<int64_t, double> rates_;
   double factor_ = 1.0;  // of step_, with norms
   bool factor_known_ = false;

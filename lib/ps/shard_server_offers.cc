@@ -49,7 +49,7 @@ void ShardServer::account(BlockState& b, uint32_t chunk) {
 size_t ShardServer::first_unfinished() {
   while (first_unfinished_ < blocks_.size()) {
     const BlockState& b = blocks_[first_unfinished_];
-    if (!b.block.pushed() && b.version == step_ && b.roots < b.block.chunks()) break;
+    if (!b.frozen() && !b.block.pushed() && b.version == step_ && b.roots < b.block.chunks()) break;
     ++first_unfinished_;
   }
   return first_unfinished_;

@@ -67,15 +67,20 @@ float* ShardServer::next_values(BlockState& b) {
   return b.next->as<float>().data();
 }
 
+optim::UpdateContext ShardServer::update_context(const BlockState& b) const {
+  const ParameterInfo& p = table_.parameters()[static_cast<size_t>(b.block.parameter)];
+  const double factor = options_.norms ? factor_ : 1.0;
+  return {rates_.at(step_) * p.rate_multiplier, step_, static_cast<float>(factor / options_.micro_batches),
+          p.decay_multiplier};
+}
+
 void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
   const size_t first = b.chunk_first(c), n = b.chunk_elements(c);
   float* const to = next_values(b) + first;
   if (b.trainable()) {
     std::vector<float*> slots;
     for (Buffer& slot : b.slots) slots.push_back(slot.as<float>().data() + first);
-    const double factor = options_.norms ? factor_ : 1.0;
-    const optim::UpdateContext context{rates_.at(step_), step_, static_cast<float>(factor / options_.micro_batches)};
-    optimizer_.update(context, n, root, b.values() + first, to, slots.data());
+    optimizer_.update(update_context(b), n, root, b.values() + first, to, slots.data());
   } else {
     divide({to, n}, {root, n}, static_cast<float>(options_.micro_batches));
   }
@@ -123,9 +128,9 @@ void ShardServer::clear_sums(BlockState& b) {
   if (!options_.norms) b.root = Buffer();
 }
 
-// A server without blocks commits as soon as it knows the rate.
+// A server without blocks, or with frozen ones only, commits as soon as it knows the rate.
 void ShardServer::finish_steps() {
-  while (committed_ == blocks_.size() && rates_.contains(step_)) {
+  while (committed_ == moving_ && rates_.contains(step_)) {
     ++step_;
     begin_step();
     outbox_.send(options_.coordinator, wire::Committed{step_});
@@ -160,7 +165,7 @@ void ShardServer::not_finite(const BlockState& b, uint32_t c, const float* value
 }
 
 void ShardServer::send_block(wire::Rank to, const BlockState& b, int64_t version) {
-  const std::shared_ptr<Buffer>& owner = version == b.version ? b.newest : b.older;
+  const std::shared_ptr<Buffer>& owner = b.frozen() || version == b.version ? b.newest : b.older;
   const float* values = b.in_place ? b.in_place : owner->as<const float>().data();
   for (uint32_t c = 0; c < b.block.chunks(); ++c)
     outbox_.send(to, wire::ParameterChunk{b.id, version, c},

@@ -32,10 +32,15 @@ Scenario random_scenario(uint64_t seed) {
   for (int64_t i = 0; i < extra; ++i) {
     s.parameters.push_back({fmt::format("p{}", i),
                             {draw.between(1, 50)},
-                            draw.percent(25) ? ParameterKind::kStatistic : ParameterKind::kTrainable});
+                            draw.percent(25)   ? ParameterKind::kStatistic
+                            : draw.percent(20) ? ParameterKind::kFrozen
+                                               : ParameterKind::kTrainable});
   }
   if (draw.percent(60)) s.parameters.push_back({"offered", {draw.between(16'380, 17'000)}, ParameterKind::kTrainable});
   if (draw.percent(25)) s.parameters.push_back({"chunks", {draw.between(65'530, 70'000)}, ParameterKind::kTrainable});
+  for (ParameterInfo& p : s.parameters)
+    if (draw.percent(20)) p.rate_multiplier = 0.5f;
+  if (draw.percent(15)) s.parameters.push_back({"still", {draw.between(40'000, 140'000)}, ParameterKind::kFrozen});
   if (draw.percent(4)) s.parameters.push_back({"blocks", {draw.between(262'140, 280'000)}, ParameterKind::kTrainable});
 
   s.steps = draw.between(1, 8);

@@ -117,7 +117,8 @@ Status SimTask::sabotaged(wire::Rank from, wire::Message message, ByteSpan paylo
   } else if (std::holds_alternative<wire::Assign>(message)) {
     if (sabotage(Sabotage::kLostAssignment)) return {};
   } else if (const auto* m = std::get_if<wire::ParameterChunk>(&message)) {
-    if (m->version > 0 && worker_ && sabotage(Sabotage::kStaleParameters)) {
+    if (m->version > 0 && worker_ && !world_.common.table.block(m->block).frozen() &&
+        sabotage(Sabotage::kStaleParameters)) {
       const Values first = initial_values(scenario().parameters);
       const ps::Block& block = world_.common.table.block(m->block);
       const float* values =

@@ -132,6 +132,10 @@ void SimWorker::compute() {
   gradients_.clear();
   if (work_->kind == wire::StepKind::kTrain) {
     ps::Node node = work_->node;
+      if (world_.scenario.parameters[i].kind == ParameterKind::kFrozen) {
+        gradients_.emplace_back();
+        continue;
+      }
     const bool wrong = sabotage == Sabotage::kWrongMicroBatch && world_.sabotage_once();
     if (wrong) node = {node.first + 1, node.last + 1};
     const bool flat = sabotage == Sabotage::kFlatSum && node.size() >= 4 && world_.sabotage_once();
@@ -156,7 +160,7 @@ void SimWorker::hand_in() {
   if (!gradients_.empty() && !protocol_.cancelled(*work_)) {
     const std::shared_ptr<std::vector<float>> values = std::move(gradients_.back());
     gradients_.pop_back();
-    protocol_.gradient(*work_, static_cast<ParameterIndex>(gradients_.size()), values->data(), values);
+    if (values) protocol_.gradient(*work_, static_cast<ParameterIndex>(gradients_.size()), values->data(), values);
     if (draw_.percent(50)) {
       hand_in();
     } else {

@@ -80,9 +80,10 @@ Truth find_truth(const Scenario& s) {
     }
 
     const auto scale = static_cast<float>(factor / s.micro_batches);
-    const auto rate = static_cast<float>(learning_rate(t));
     for (size_t p = 0; p < s.parameters.size(); ++p) {
       for (size_t i = 0; i < roots[p].size(); ++i) {
+      if (s.parameters[p].kind == ParameterKind::kFrozen) continue;
+      const auto rate = static_cast<float>(learning_rate(t) * s.parameters[p].rate_multiplier);
         if (s.parameters[p].kind == ParameterKind::kStatistic) {
           now[p][i] = roots[p][i] / static_cast<float>(s.micro_batches);
         } else {

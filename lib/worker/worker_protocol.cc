@@ -79,9 +79,10 @@ void WorkerProtocol::move(wire::StepKind kind, int64_t step) {
 
 void WorkerProtocol::want() {
   want_due_ = false;
+  wanted_ = step_;
   for (uint32_t id = 0; id < held_.size(); ++id) {
     Held& held = held_[id];
-    if (held.version == step_) continue;
+    if (held.version == step_ || (held.version >= 0 && table_.block(id).frozen())) continue;
     if (held.missing == 0) {
       held.previous = held.version;
     } else if (held.written) {
@@ -139,7 +140,7 @@ Status WorkerProtocol::on(wire::Rank from, const wire::ParameterChunk& m, ByteSp
   held.written = true;
   held.missing &= ~bit;
   if (held.missing == 0 && --incomplete_ == 0) {
-    floor_ = std::max(floor_, m.version);
+    floor_ = std::max(floor_, wanted_);
     advance();
   }
   return {};
@@ -187,7 +188,8 @@ std::optional<Work> WorkerProtocol::next_work() const {
 
 bool WorkerProtocol::parameter_ready(ParameterIndex parameter, int64_t version) const {
   for (const uint32_t id : table_.of_parameter(parameter)) {
-    if (held_[id].version != version || held_[id].missing != 0) return false;
+    const bool right = table_.block(id).frozen() ? held_[id].version >= 0 : held_[id].version == version;
+    if (!right || held_[id].missing != 0) return false;
   }
   return true;
 }

@@ -6,8 +6,9 @@
 // until the server has answered, and in every message under way.
 // It knows no connections: a worker joins the run when it reaches all servers, and one that loses its coordinator or a
 // server begins anew, as another incarnation on connections of its own, with a new protocol. What must hold: gradients
-// labelled with step t were computed from version t of every block. So parameter memory never turns to another version
-// while a work is in progress, and the compute side reads a parameter only when parameter_ready says so.
+// labelled with step t were computed from version t of every block (a frozen one is every version, and pulled once). So
+// parameter memory never turns to another version while a work is in progress, and the compute side reads a parameter
+// only when parameter_ready says so.
 #pragma once
 
 #include <map>
@@ -76,7 +77,7 @@ class WorkerProtocol {
  private:
   // What parameter memory holds of a block.
   struct Held {
-    int64_t version = -1;   // wanted, or there
+    int64_t version = -1;   // wanted, or there; of a frozen block the one that was asked for
     uint32_t missing = 0;   // chunks of it that have not come
     bool written = false;   // some of it has: `previous` is overwritten
     int64_t previous = -1;  // complete in memory as long as nothing of `version` was written
@@ -119,6 +120,7 @@ class WorkerProtocol {
   int64_t floor_ = -1;
   std::optional<Work> current_;
   bool current_cancelled_ = false;
+  int64_t wanted_ = -1;    // the version that all blocks were last wanted at
   bool want_due_ = false;  // step_ changed under a work in progress
   std::map<std::pair<int64_t, wire::StepKind>, std::vector<ps::Node>> done_;
   std::vector<Held> held_;

@@ -58,6 +58,22 @@ TEST(BlockTable, SpreadsBlocksEvenly) {
   }
 }
 
+// Server 0 must move with every step: its commit tells the coordinator that the step's metrics are there.
+TEST(BlockTable, FrozenBlocksArePlacedLast) {
+  std::vector<ParameterInfo> some = parameters();
+  some[2].kind = ParameterKind::kFrozen;
+  for (uint32_t servers = 1; servers <= 9; ++servers) {
+    const BlockTable table(some, servers);
+    EXPECT_EQ(table.block(table.of_parameter(0)[0]).server, 0u);
+    int64_t least = INT64_MAX, most = 0;
+    for (uint32_t s = 0; s < servers; ++s) {
+      least = std::min(least, table.server_elements(s));
+      most = std::max(most, table.server_elements(s));
+    }
+    EXPECT_LE(most - least, kChunkElements * kBlockChunks);
+  }
+}
+
 TEST(BlockTable, NormsKnowOnlyTrainableChunks) {
   const BlockTable table(parameters(), 2);
   EXPECT_EQ(table.norm_chunks(), 1u + 16u + 1u);

@@ -114,14 +114,16 @@ class Oracle {
   void step(int64_t step, double rate, double factor = 1.0) {
     for (uint32_t b = 0; b < values.size(); ++b) {
       const std::vector<float>& root = facts_.root(step, b);
-      if (table_.block(b).kind == ParameterKind::kStatistic) {
+      const ParameterInfo& p = table_.parameters()[static_cast<size_t>(table_.block(b).parameter)];
+      if (p.kind == ParameterKind::kFrozen) continue;
+      if (p.kind == ParameterKind::kStatistic) {
         for (size_t i = 0; i < root.size(); ++i) values[b][i] = root[i] / static_cast<float>(k_);
         continue;
       }
       std::vector<float*> pointers;
       for (auto& slot : slots[b]) pointers.push_back(slot.data());
-      optimizer_.update({rate, step, static_cast<float>(factor / k_)}, root.size(), root.data(), values[b].data(),
-                        values[b].data(), pointers.data());
+      optimizer_.update({rate * p.rate_multiplier, step, static_cast<float>(factor / k_), p.decay_multiplier},
+                        root.size(), root.data(), values[b].data(), values[b].data(), pointers.data());
     }
   }
 
@@ -139,9 +141,9 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-// A small block, one of two chunks, a statistic, one of a single offered chunk.
+// A small block with factors of its own, one of two chunks, a statistic, one of a single offered chunk.
 inline std::vector<ParameterInfo> small_model() {
-  return {{"conv.weight", Shape{10, 50}, ParameterKind::kTrainable},
+  return {{"conv.weight", Shape{10, 50}, ParameterKind::kTrainable, 2.0f, 0.5f},
           {"linear.weight", Shape{2, 34000}, ParameterKind::kTrainable},
           {"norm.running_mean", Shape{64}, ParameterKind::kStatistic},
           {"linear2.weight", Shape{17000}, ParameterKind::kTrainable}};

@@ -18,10 +18,11 @@ constexpr wire::Rank kCoordinator = 0, kWorker = 10, kOther = 11;
 // One server, or several, of the small model, with everything that a test pokes at.
 class ShardServerTest : public testing::Test {
  protected:
-  void make(uint32_t k, uint32_t count = 1, bool norms = false, const std::string& optimizer_toml = "momentum = 0.9",
+  void make(uint32_t k, uint32_t count = 1, bool norms = false,
+            const std::string& optimizer_toml = "momentum = 0.9\nweight_decay = 0.01",
             std::vector<float*> in_place = {}, size_t pool_bytes = size_t{1} << 30) {
     micro_batches = k;
-    table = std::make_unique<BlockTable>(small_model(), count);
+    table = std::make_unique<BlockTable>(model, count);
     optimizer = make_optimizer(optimizer_toml);
     facts = std::make_unique<Facts>(*table, k);
     oracle = std::make_unique<Oracle>(*table, *optimizer, *facts, k);
@@ -65,6 +66,7 @@ class ShardServerTest : public testing::Test {
   }
 
   uint32_t micro_batches = 1;
+  std::vector<ParameterInfo> model = small_model();
   std::unique_ptr<BlockTable> table;
   std::shared_ptr<const optim::Optimizer> optimizer;
   std::unique_ptr<Facts> facts;
@@ -338,6 +340,51 @@ TEST_F(ShardServerTest, GivesItsStateOnlyAtTheVersionThatIsWanted) {
   ok(*servers[0], kCoordinator, rates(1, 3));
   whole_step(2);
   expect_oracle();
+}
+
+TEST_F(ShardServerTest, AFrozenBlockIsEveryVersionAndWaitsForNoRoot) {
+  model.insert(model.begin() + 1, {"still", Shape{70000}, ParameterKind::kFrozen});
+  make(1);
+  start(7);
+  const uint32_t still = table->of_parameter(1)[0];
+  for (const int64_t version : {7, 0, 99}) {
+    ok(*servers[0], kWorker, wire::Pull{still, version});
+    uint32_t chunk = 0;
+    for (const Sent& s : outbox.sent) {
+      EXPECT_EQ(std::get<wire::ParameterChunk>(s.message), (wire::ParameterChunk{still, version, chunk}));
+      const size_t first = chunk++ * static_cast<size_t>(kChunkElements);
+      EXPECT_TRUE(same_bits({reinterpret_cast<const float*>(s.payload.bytes.data()), s.payload.bytes.size() / 4},
+                            std::span(oracle->values[still]).subspan(first, std::min<size_t>(65536, 70000 - first))));
+    }
+    EXPECT_EQ(chunk, 2u);
+    outbox.sent.clear();
+  }
+  EXPECT_THAT(error(kWorker, wire::Offer{7, still, 0, 1}), HasSubstr("frozen"));
+
+  ok(*servers[0], kCoordinator, rates(7, 8));
+  for (uint32_t b = 0; b < table->blocks().size(); ++b)
+    if (b != still) offer_and_give(7, b, {0, 1});
+  EXPECT_EQ(outbox.all<wire::Committed>().size(), 1u);
+  oracle->step(7, rate_of(7));
+  expect_oracle();
+
+  ok(*servers[0], kCoordinator, wire::Snapshot{8, "folder"});
+  ASSERT_EQ(sink.states.size(), 1u);
+  const ShardState::BlockCopy& copy = sink.states[0].blocks[still];
+  EXPECT_TRUE(copy.slots.empty());
+  EXPECT_TRUE(same_bits(copy.values->as<const float>(), oracle->values[still]));
+}
+
+TEST_F(ShardServerTest, AServerOfFrozenBlocksCommitsWhenItKnowsTheRate) {
+  model = {{"small", Shape{8}, ParameterKind::kTrainable}, {"still", Shape{20000}, ParameterKind::kFrozen}};
+  make(1, 2);
+  EXPECT_EQ(table->block(0).server, 0u);
+  EXPECT_EQ(table->block(1).server, 1u);
+  start();
+  ok(*servers[1], kCoordinator, rates(0, 2));
+  EXPECT_EQ(servers[1]->version(), 2);
+  ok(*servers[1], kCoordinator, wire::Snapshot{2, "folder"});
+  EXPECT_EQ(sink.states.size(), 1u);
 }
 
 TEST_F(ShardServerTest, IgnoresBlocksBeforeItIsStarted) {

@@ -297,6 +297,41 @@ TEST_F(WorkerProtocolTest, AChunkThatIsThereIsNotWrittenAgain) {
 }
 
 TEST_F(WorkerProtocolTest, PeersThatBreakTheProtocolAreErrors) {
+TEST(WorkerProtocolFrozen, IsPulledOnceAndIsEveryVersion) {
+  constexpr wire::Rank kServer = 0;
+  const ps::BlockTable table({{"still", {10}, ParameterKind::kFrozen}, {"moves", {5}, ParameterKind::kTrainable}}, 1);
+  std::vector<float> still(10), moves(5);
+  Sent sent;
+  WorkerProtocol protocol(table,
+                          {.server_ranks = {kServer},
+                           .coordinator = kServer,
+                           .micro_batches = 2,
+                           .eval_micro_batches = 0,
+                           .memory = {still.data(), moves.data()}},
+                          sent);
+  const auto give = [&](uint32_t block, int64_t version, std::vector<float> values) {
+    ASSERT_TRUE(
+        protocol.on_message(kServer, wire::ParameterChunk{block, version, 0}, std::as_bytes(std::span(values))));
+  };
+  const wire::Assign assign{.generation = 1, .kind = StepKind::kTrain, .from = 3, .until = 6, .first = 0, .last = 0};
+  ASSERT_TRUE(protocol.on_message(kServer, assign));
+  EXPECT_THAT(sent.all<wire::Pull>(), ElementsAre(wire::Pull{0, 3}, wire::Pull{1, 3}));
+  sent.clear();
+  give(1, 3, std::vector<float>(5, 1.0F));
+  EXPECT_FALSE(protocol.parameter_ready(0, 3));
+  // The others are at step 5: the frozen one is under way still, and is not asked for again.
+  ASSERT_TRUE(protocol.on_message(
+      kServer, wire::Assign{.generation = 2, .kind = StepKind::kTrain, .from = 5, .until = 6, .first = 0, .last = 2}));
+  EXPECT_THAT(sent.all<wire::Pull>(), ElementsAre(wire::Pull{1, 5}));
+  give(0, 3, std::vector<float>(10, 2.5F));
+  EXPECT_TRUE(protocol.parameter_ready(0, 5));
+  EXPECT_FALSE(protocol.parameter_ready(1, 5));
+  give(1, 5, std::vector<float>(5, 2.0F));
+  EXPECT_TRUE(protocol.parameter_ready(1, 5));
+  EXPECT_THAT(still, testing::Each(2.5F));
+  EXPECT_TRUE(protocol.next_work());
+}
+
   assign(0, 9, 0, 4);
   std::vector<float> values(10);
   const ByteSpan payload = as_byte_span(std::span(values));

@@ -111,6 +111,7 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
   partials.push_back(std::move(running));
   return {};
 }
+  if (parameters_[static_cast<size_t>(p)].kind == ParameterKind::kFrozen) version = 0;
 
 Result<GradientPool::Lease> StepEngine::lease(const Work& work, StepPort& port) {
   GradientPool::Lease lease;
