@@ -53,6 +53,7 @@ std::vector<OpCase> batch_norm_cases();
 std::vector<OpCase> layer_norm_cases();
 std::vector<OpCase> activation_cases();
 std::vector<OpCase> elementwise_cases();
+std::vector<OpCase> recurrent_cases();
 std::vector<OpCase> loss_cases();
 
 }  // namespace dtrain::ops::test

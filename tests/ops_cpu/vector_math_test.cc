@@ -44,6 +44,37 @@ TEST(VectorMath, ExponentialAtTheEnds) {
   EXPECT_TRUE(std::isnan(exponential(std::numeric_limits<float>::quiet_NaN())));
 }
 
+// The worst error over every 97th float of either sign up to `end`.
+template <typename F, typename Exact>
+double worst_ulps(F f, Exact exact, float end) {
+  double worst = 0;
+  for (uint32_t bits = 0; bits < std::bit_cast<uint32_t>(end); bits += 97)
+    for (float x : {std::bit_cast<float>(bits), -std::bit_cast<float>(bits)}) {
+      const double error = ulps(f(x), exact(static_cast<double>(x)));
+      if (!(error <= worst)) worst = error;
+    }
+  return worst;
+}
+
+TEST(VectorMath, Sigmoid) {
+  // Up to where the result is still normal.
+  EXPECT_LE(worst_ulps([](float x) { return sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, 87.0f), 3);
+  EXPECT_EQ(sigmoid(0.0f), 0.5f);
+  EXPECT_EQ(sigmoid(kInfinity), 1.0f);
+  EXPECT_EQ(sigmoid(-kInfinity), 0.0f);
+  EXPECT_TRUE(std::isnan(sigmoid(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(VectorMath, HyperbolicTangent) {
+  EXPECT_LE(worst_ulps([](float x) { return hyperbolic_tangent(x); }, [](double x) { return std::tanh(x); }, 30.0f), 3);
+  for (float x = 1e-6f; x < 12.0f; x *= 1.37f) EXPECT_EQ(hyperbolic_tangent(-x), -hyperbolic_tangent(x));
+  EXPECT_TRUE(std::signbit(hyperbolic_tangent(-0.0f)));
+  EXPECT_EQ(hyperbolic_tangent(-0.0f), 0.0f);
+  EXPECT_EQ(hyperbolic_tangent(kInfinity), 1.0f);
+  EXPECT_EQ(hyperbolic_tangent(-kInfinity), -1.0f);
+  EXPECT_TRUE(std::isnan(hyperbolic_tangent(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(VectorMath, Logarithm) {
   for (double x = 1e-300; x < 1e300; x *= 1.0371)
     ASSERT_NEAR(logarithm(x), std::log(x), 4e-16 * (1 + std::fabs(std::log(x)))) << x;

@@ -1,5 +1,5 @@
-// Exponential and logarithm from basic arithmetic: libm's rounding differs between hosts and its calls do not
-// vectorise, these give the same bits everywhere and vectorise inside `omp simd` loops.
+// Exponential, sigmoid, tanh and logarithm from basic arithmetic: libm's rounding differs between hosts and its calls
+// do not vectorise, these give the same bits everywhere and vectorise inside `omp simd` loops.
 #pragma once
 
 #include <bit>
@@ -35,6 +35,33 @@ namespace dtrain::ops::cpu {
   const int32_t half = whole >> 1;
   const auto power = [](int32_t e) { return std::bit_cast<float>(static_cast<uint32_t>(e + 127) << 23); };
   return p * power(half) * power(whole - half);
+}
+
+// 1/(1 + e⁻ˣ) within 3 ulp where it is normal; NaN for NaN.
+[[gnu::always_inline]] inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
+
+// tanh x within 3 ulp, and odd to the bit; NaN for NaN. tanh|x| = e / (e + 2) with e = e^(2|x|) − 1, made without
+// cancellation: the reduction of exponential(), and a polynomial for eʳ − 1 in place of one for eʳ.
+[[gnu::always_inline]] inline float hyperbolic_tangent(float x) {
+  constexpr float kOne = 9.1f;  // from here on it rounds to 1
+  constexpr float kRound = 12582912.0f, kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  const uint32_t sign = std::bit_cast<uint32_t>(x) & 0x80000000u;
+  float twice = std::bit_cast<float>(std::bit_cast<uint32_t>(x) ^ sign);
+  twice = twice > kOne ? kOne : twice;
+  twice += twice;
+  const float shifted = twice * kLog2E + kRound;
+  const float n = shifted - kRound;
+  const float r = (twice - n * kLn2High) - n * kLn2Low;
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * (r * r) + r;
+  const float power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127u) << 23);  // 2ⁿ
+  const float e = power * p + (power - 1.0f);
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(e / (e + 2.0f)) | sign);
 }
 
 // ln x to about 1e-16 for normal x > 0; x itself for NaN and infinity. x = m·2ᵉ with m in [√½, √2), and
