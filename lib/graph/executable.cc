@@ -114,8 +114,9 @@ void Executable::allocate() {
 void Executable::bind(const Feed& feed, const Binding& binding) {
   for (const CallerPointer& p : caller_pointers_) {
     if (p.output) {
-      outputs_[p.slot] =
-          p.kind == ValueKind::kMetrics ? static_cast<void*>(binding.metrics) : binding.outputs[index(p.parameter)];
+      outputs_[p.slot] = p.kind == ValueKind::kMetrics      ? static_cast<void*>(binding.metrics)
+                         : p.kind == ValueKind::kPrediction ? binding.prediction
+                                                            : binding.outputs[index(p.parameter)];
     } else if (p.kind == ValueKind::kParameter) {
       inputs_[p.slot] = binding.values[index(p.parameter)];
     } else {
@@ -126,7 +127,7 @@ void Executable::bind(const Feed& feed, const Binding& binding) {
 
 Status Executable::run(const Feed& feed, const Binding& binding, const ops::RunContext& context, Observer& observer) {
   DTRAIN_CHECK(binding.values.size() == parameters_, "{} values for {} parameters", binding.values.size(), parameters_);
-  DTRAIN_CHECK(mode_ == Mode::kEval || binding.outputs.size() == parameters_, "{} outputs for {} parameters",
+  DTRAIN_CHECK(mode_ != Mode::kTrain || binding.outputs.size() == parameters_, "{} outputs for {} parameters",
                binding.outputs.size(), parameters_);
   if (!allocated_) allocate();
   bind(feed, binding);

@@ -29,6 +29,7 @@ struct Binding {
   std::span<const float* const> values;  // of each parameter
   std::span<float* const> outputs;       // of each: its gradient, or a statistic's next value; empty for evaluation
   double* metrics = nullptr;             // [3], see ops/loss.h
+  float* prediction = nullptr;  // of Mode::kPredict: [micro-batch, Network::output()…]
 };
 
 class Executable {

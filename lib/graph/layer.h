@@ -7,6 +7,7 @@
 
 #include "graph/emitter.h"
 #include "graph/layer_setup.h"
+#include "graph/prediction.h"
 
 namespace dtrain::graph {
 
@@ -31,6 +32,8 @@ class Layer {
 
   // The last layer of a network, which compares with labels.
   virtual bool is_loss() const { return false; }
+  // Of a loss: what its input says of a sample.
+  virtual Prediction prediction() const { return {}; }
   // True where the output has the input's shape by definition: messages then name the layer that chose that shape.
   virtual bool keeps_shape() const { return false; }
   // Set by layers that are nothing but an activation, so that it may be fused into the layer before.

@@ -33,7 +33,9 @@ class Lowering {
     }
     count_readers();
     frames_.resize(layers_.size());
-    for (size_t i = 0; i < layers_.size(); ++i) forward(i);
+    const size_t answer = layers_.size() - (mode_ == Mode::kPredict ? 1 : 0);
+    for (size_t i = 0; i < answer; ++i) forward(i);
+    if (mode_ == Mode::kPredict) predict(layers_.back());
     if (mode_ == Mode::kTrain)
       for (size_t i = layers_.size(); i-- > 0;) backward(i);
     return std::move(program_);
@@ -93,6 +95,13 @@ class Lowering {
     if (activation.kind == ops::ActivationKind::kNone || frame.emit->fused()) return;
     frame.output = frame.emit->value(program_.at(frame.before).shape);
     frame.emit->op("activation", activation, {frame.before}, {frame.output});
+  }
+
+  void predict(const NetworkLayer& loss) {
+    const int from = loss.inputs.front();
+    const ValueId answer = from == kSampleInput ? sample_ : frames_[static_cast<size_t>(from)].output;
+    const ValueId out = program_.add({.shape = program_.at(answer).shape, .kind = ValueKind::kPrediction});
+    program_.nodes.push_back({"reorder", {}, {answer}, {out}, static_cast<int>(layers_.size()) - 1});
   }
 
   void backward(size_t i) {

@@ -14,6 +14,11 @@ double Network::forward_flops() const {
   return flops;
 }
 
+const Shape& Network::output() const {
+  const int from = layers_.back().inputs.front();
+  return from == kSampleInput ? input_ : layers_[static_cast<size_t>(from)].output;
+}
+
 void Network::initialize(ParameterIndex parameter, uint64_t seed, int64_t first, std::span<float> out) const {
   const auto i = static_cast<size_t>(parameter);
   graph::initialize(initializers_[i], seed, parameters_[i].name, first, out);

@@ -42,6 +42,9 @@ class Network {
   int64_t input_classes() const { return input_classes_; }
   const std::vector<NetworkLayer>& layers() const { return layers_; }  // the loss last
   const LabelSpec& labels() const { return labels_; }
+  // What the loss reads is the network's answer: its shape for one sample, and what it means.
+  const Shape& output() const;
+  Prediction prediction() const { return layers_.back().layer->prediction(); }
   // In the order of the forward pass, named as PyTorch would.
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   int64_t trainable_elements() const;

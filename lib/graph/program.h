@@ -24,6 +24,7 @@ enum class ValueKind : uint8_t {
   kParameterCopy,  // the same in another layout, kept from run to run; only the planner makes these
   kParameterOut,   // its gradient, or a statistic's next value: written to the caller's memory
   kMetrics,        // the loss's three numbers: written to the caller's memory
+  kPrediction,     // what the loss reads, plain F32: written to the caller's memory
 };
 
 struct Value {
@@ -59,6 +60,6 @@ struct Program {
   }
 };
 
-enum class Mode { kTrain, kEval };
+enum class Mode { kTrain, kEval, kPredict };  // kPredict: up to what the loss reads, without labels
 
 }  // namespace dtrain::graph

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "tests/graph/allocation_count.h"
 #include "tests/graph/network_text.h"
 #include "tests/graph/training_data.h"
@@ -80,6 +82,33 @@ TEST_P(ExecutableTest, StatisticsAreReadyInForward) {
   EXPECT_EQ(std::count_if(recorder.events.begin(), recorder.events.end(),
                           [](const std::string& e) { return e.starts_with("ready"); }),
             static_cast<int64_t>(network_->parameters().size()));
+}
+
+TEST_P(ExecutableTest, PredictsWhatTheLossReads) {
+  for (const char* layers :
+       {kConvolutional,
+        R"({ type = "flatten" }, { name = "f", type = "linear", units = 3 }, { type = "softmax_cross_entropy" },)"}) {
+    compile("[3, 6, 6]", layers, Mode::kEval, 4);
+    Observer observer;
+    ASSERT_TRUE(run(observer));
+    const double loss = data_->mean_loss();
+    compile("[3, 6, 6]", layers, Mode::kPredict, 4);
+    const auto classes = static_cast<size_t>(network_->output().elements());
+    Buffer logits(4 * classes * sizeof(float));
+    Binding binding = data_->binding();
+    binding.metrics = nullptr;
+    binding.prediction = logits.as<float>().data();
+    ASSERT_TRUE(executable_->run({data_->feed().samples, nullptr}, binding, data_->context(), observer));
+    EXPECT_EQ(network_->prediction().kind, Prediction::Kind::kSoftmax);
+    const auto labels = static_cast<const int32_t*>(data_->feed().labels);
+    double sum = 0;
+    for (size_t i = 0; i < 4; ++i) {
+      double total = 0;
+      for (size_t c = 0; c < classes; ++c) total += std::exp(double{logits.as<float>()[i * classes + c]});
+      sum += std::log(total) - double{logits.as<float>()[i * classes + static_cast<size_t>(labels[i])]};
+    }
+    EXPECT_NEAR(sum / 4, loss, 1e-5);
+  }
 }
 
 TEST_P(ExecutableTest, AnErrorOfTheObserverEndsTheRun) {

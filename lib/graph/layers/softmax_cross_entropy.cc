@@ -31,6 +31,8 @@ class SoftmaxCrossEntropyLayer final : public LossLayer {
     return Shape{};
   }
 
+  Prediction prediction() const override { return {Prediction::Kind::kSoftmax, loss_.axis - 1}; }
+
  protected:
   std::string op() const override { return "softmax_cross_entropy"; }
   std::any attributes() const override { return loss_; }
