@@ -54,6 +54,8 @@ std::vector<OpCase> layer_norm_cases();
 std::vector<OpCase> activation_cases();
 std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> recurrent_cases();
+std::vector<OpCase> embedding_cases();
+std::vector<OpCase> attention_cases();
 std::vector<OpCase> loss_cases();
 
 }  // namespace dtrain::ops::test
