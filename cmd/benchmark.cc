@@ -60,10 +60,9 @@ std::string json_line(const Figures& f, const StepFlags& flags) {
 
 // The run as the benchmark wants it: every worker has train.batch samples, one micro-batch each unless the file says
 // otherwise.
-Result<node::RunDefinition> read_run(const StepFlags& flags) {
+Result<node::RunDefinition> read_run(const StepFlags& flags, const FileSystem& files) {
   std::vector<std::string> set = flags.run_file.set;
   set.push_back(fmt::format("train.threads={}", flags.threads));
-  RealFileSystem files;
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, set, files));
   DTRAIN_TRY(run.open_data(files));
   if (!run.spec.train.micro_batch) run.spec.train.micro_batch = run.spec.train.batch;
@@ -73,13 +72,13 @@ Result<node::RunDefinition> read_run(const StepFlags& flags) {
 
 // This process as one task, or as all of them; the coordinator's steps are timed.
 Result<Figures> time_here(const StepFlags& flags) {
-  DTRAIN_TRY_ASSIGN(const auto run, read_run(flags));
+  RealFileSystem files;
+  DTRAIN_TRY_ASSIGN(const auto run, read_run(flags, files));
   DTRAIN_TRY_ASSIGN(const auto given, flags.cluster.read());
   const cluster::ClusterSpec spec = given ? *given : cluster::ClusterSpec::local();
   const cluster::Task self = spec.task_of(std::max(flags.task, 0));
   catch_signals();
   SteadyClock clock;
-  RealFileSystem files;
   observe::TaskLog log(stderr, "", LogLevel::kWarning);
   node::StepTimer timer(clock, flags.warmup);
 

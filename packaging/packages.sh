@@ -2,7 +2,7 @@
 # them. Only what is missing is installed, so that a second run needs neither the network nor root.
 
 BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config libcli11-dev libtomlplusplus-dev libasio-dev libfmt-dev libssl-dev
-  zlib1g-dev libdnnl-dev libexpected-dev nlohmann-json3-dev scdoc"
+  zlib1g-dev libpng-dev libturbojpeg0-dev libdnnl-dev libexpected-dev nlohmann-json3-dev scdoc"
 DATA_PACKAGES="dataset-fashion-mnist"
 TEST_PACKAGES="libgtest-dev libgmock-dev python3 procps man-db"
 ALL_PACKAGES="clang clang-tidy libomp-dev libclang-rt-14-dev"

@@ -98,15 +98,17 @@ RunSpec read_run_spec(const Value& root, Diagnostics& diagnostics) {
 }
 
 std::span<const std::string> keys_free_on_resume() {
-  static const std::array<std::string, 9> kKeys = {"name",
-                                                   "train.steps",
-                                                   "train.epochs",
-                                                   "train.log_every",
-                                                   "train.checkpoint_every",
-                                                   "train.keep_checkpoints",
-                                                   "train.start_timeout",
-                                                   "train.peer_timeout",
-                                                   "train.idle_timeout"};
+  static const std::array<std::string, 11> kKeys = {"name",
+                                                    "data.train.threads",
+                                                    "data.test.threads",
+                                                    "train.steps",
+                                                    "train.epochs",
+                                                    "train.log_every",
+                                                    "train.checkpoint_every",
+                                                    "train.keep_checkpoints",
+                                                    "train.start_timeout",
+                                                    "train.peer_timeout",
+                                                    "train.idle_timeout"};
   return kKeys;
 }
 

@@ -1,7 +1,7 @@
 // The samples of one micro-batch side by side, as the network takes them.
 #pragma once
 
-#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "data/dataset.h"
@@ -26,7 +26,28 @@ struct BatchRequest {
   bool operator==(const BatchRequest&) const = default;
 };
 
-// Fills `batch`, whose buffers are used again where they have the size.
+// One batch that is being filled, sample by sample. `batch`, whose buffers are used again where they have the size, is
+// complete after every sample was read and finish() called. Borrows all that it is made of.
+class BatchFill {
+ public:
+  BatchFill(const Dataset& dataset, const Sampler& sampler, const BatchRequest& request, Batch& batch);
+
+  size_t samples() const { return indices_.size(); }
+  // Sample i of the batch; different ones may be read at the same time.
+  Status read(size_t i) const;
+  // Fills up with copies of the first sample.
+  void finish() const;
+
+ private:
+  const Dataset& dataset_;
+  const uint64_t seed_;
+  const BatchRequest request_;
+  Batch& batch_;
+  std::vector<int64_t> indices_;
+  size_t sample_size_, label_size_;
+};
+
+// The same at once, by the caller.
 Status fill_batch(const Dataset& dataset, const Sampler& sampler, const BatchRequest& request, Batch& batch);
 
 }  // namespace dtrain::data

@@ -9,6 +9,7 @@ namespace dtrain::data {
 DataSource open_data(config::TableReader& table, const DatasetContext& context) {
   DataSource source;
   source.shuffle = table.boolean("shuffle", true);
+  source.threads = static_cast<size_t>(table.integer("threads", 1, 1, 256));
   const std::vector<std::string> formats = dataset_formats();
   const std::string format = table.require_choice("format", formats);
   const DatasetFactory factory = dataset_factory(format);

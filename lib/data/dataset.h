@@ -72,19 +72,21 @@ class Dataset {
 };
 
 struct DatasetContext {
-  const FileSystem& files;
-  Shape network_input;        // one sample as the network takes it
-  int64_t token_classes = 0;  // above 0: the network looks its sample up, as I32 classes below this
-  int64_t label_classes = 0;  // above 0: labels are classes below this; 0: that is not known, or they are numbers
+  const FileSystem& files;         // outlives the datasets
+  Shape network_input;             // one sample as the network takes it
+  int64_t token_classes = 0;       // above 0: the network looks its sample up, as I32 classes below this
+  int64_t label_classes = 0;       // above 0: labels are classes below this; 0: that is not known, or they are numbers
   std::string preprocessing = "";  // of the training data or of a model: to be applied, not learnt anew; "": learn
   bool training = true;            // [data.train]
-  bool labelled = true;            // false: labels are not asked for, and a format that can do without need not have any
+  bool labelled = true;  // false: labels are not asked for, and a format that can do without need not have any
 };
 
-// What [data.train] or [data.test] says: the samples, and whether their order is a permutation in each epoch.
+// What [data.train] or [data.test] says: the samples, whether their order is a permutation in each epoch, and how many
+// threads read them ahead.
 struct DataSource {
   std::unique_ptr<Dataset> dataset;
   bool shuffle = true;
+  size_t threads = 1;
 };
 
 // Reads the whole table, finish() included, and opens what it names. Mistakes go to the reader's diagnostics: ones of

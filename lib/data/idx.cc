@@ -6,6 +6,7 @@
 
 #include "data/array_dataset.h"
 #include "data/gunzip.h"
+#include "data/image_source.h"
 #include "data/registry.h"
 
 namespace dtrain::data {
@@ -110,10 +111,13 @@ std::unique_ptr<Dataset> make_idx(config::TableReader& table, const DatasetConte
     labels.reset();
   }
   ArrayOptions options = ArrayOptions::read(table, true, sample_shape, context);
+  ImageTransforms transforms;
+  table.also_known("transforms");
+  if (images) transforms = ImageTransforms::read(table, sample_shape, context);
   if (!images || !labels || !table.diagnostics().ok()) return nullptr;
   Result<std::unique_ptr<Dataset>> dataset =
       make_array_dataset(std::move(*images), std::move(*labels), std::move(options));
-  if (dataset) return std::move(*dataset);
+  if (dataset) return transforms.wrap(std::move(*dataset), table);
   report(table, "labels", dataset.error());
   return nullptr;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "data/array_dataset.h"
+#include "data/image_source.h"
 #include "data/registry.h"
 
 namespace dtrain::data {
@@ -165,10 +166,13 @@ std::unique_ptr<Dataset> make_npy(config::TableReader& table, const DatasetConte
   const Shape sample_shape =
       inputs ? Shape({inputs->shape.dims().begin() + 1, inputs->shape.dims().end()}) : context.network_input;
   ArrayOptions options = ArrayOptions::read(table, inputs && inputs->type == ElementType::kU8, sample_shape, context);
+  ImageTransforms transforms;
+  table.also_known("transforms");
+  if (inputs) transforms = ImageTransforms::read(table, sample_shape, context);
   if (!inputs || !labels || !table.diagnostics().ok()) return nullptr;
   Result<std::unique_ptr<Dataset>> dataset =
       make_array_dataset(std::move(*inputs), std::move(*labels), std::move(options));
-  if (dataset) return std::move(*dataset);
+  if (dataset) return transforms.wrap(std::move(*dataset), table);
   report(table, "labels", dataset.error());
   return nullptr;
 }

@@ -6,8 +6,8 @@
 
 namespace dtrain::data {
 
-Prefetcher::Prefetcher(const Dataset& dataset, const Sampler& sampler, size_t capacity)
-    : dataset_(dataset), sampler_(sampler), capacity_(capacity), thread_([this] { work(); }) {}
+Prefetcher::Prefetcher(const Dataset& dataset, const Sampler& sampler, size_t capacity, size_t threads)
+    : maker_(dataset, sampler, threads), capacity_(capacity), thread_([this] { work(); }) {}
 
 Prefetcher::~Prefetcher() { stop(); }
 
@@ -23,8 +23,8 @@ Batch Prefetcher::spare() {
   return batch;
 }
 
-Result<Batch> Prefetcher::make(const BatchRequest& request, Batch batch) const {
-  DTRAIN_TRY(fill_batch(dataset_, sampler_, request, batch));
+Result<Batch> Prefetcher::make(const BatchRequest& request, Batch batch) {
+  DTRAIN_TRY(maker_.make(request, batch));
   return batch;
 }
 

@@ -1,8 +1,8 @@
-// Makes batches ready before they are needed, on a thread of its own. The consumer says which batches will come and
-// takes them by the same words; what was not announced is made on the spot, so that the content of a batch never
-// depends on whether it was prefetched. Bounded: at most `capacity` announced batches are in the works or ready.
-// prefetch, take, clear and give_back are for one consumer thread; stop may come from one other. Borrows dataset and
-// sampler.
+// Makes batches ready before they are needed, on a thread of its own, or on several. The consumer says which batches
+// will come and takes them by the same words; what was not announced is made on the spot, so that the content of a
+// batch never depends on whether it was prefetched. Bounded: at most `capacity` announced batches are in the works or
+// ready. prefetch, take, clear and give_back are for one consumer thread; stop may come from one other. Borrows dataset
+// and sampler.
 #pragma once
 
 #include <condition_variable>
@@ -12,13 +12,14 @@
 #include <thread>
 #include <vector>
 
-#include "data/batch.h"
+#include "data/batch_maker.h"
 
 namespace dtrain::data {
 
 class Prefetcher {
  public:
-  Prefetcher(const Dataset& dataset, const Sampler& sampler, size_t capacity);
+  // `threads` read the samples of a batch.
+  Prefetcher(const Dataset& dataset, const Sampler& sampler, size_t capacity, size_t threads = 1);
   ~Prefetcher();  // stops
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -47,10 +48,9 @@ class Prefetcher {
   void work();
   Entries::iterator find(const BatchRequest& request);
   Batch spare();
-  Result<Batch> make(const BatchRequest& request, Batch batch) const;
+  Result<Batch> make(const BatchRequest& request, Batch batch);
 
-  const Dataset& dataset_;
-  const Sampler& sampler_;
+  BatchMaker maker_;
   const size_t capacity_;
   std::mutex mutex_;
   std::condition_variable changed_;

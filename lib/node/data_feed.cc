@@ -8,8 +8,8 @@ DataFeed::DataFeed(const RunDefinition& run, uint32_t micro_batches, uint32_t ev
     : run_(run),
       eval_micro_batches_(eval_micro_batches),
       micro_(run.spec.train.batch / micro_batches),
-      train_(std::make_unique<Source>(*run.train, run.spec.seed, run.shuffle)) {
-  if (run.test) test_ = std::make_unique<Source>(*run.test, run.spec.seed, false);
+      train_(std::make_unique<Source>(*run.train, run.spec.seed, run.shuffle, run.train_threads)) {
+  if (run.test) test_ = std::make_unique<Source>(*run.test, run.spec.seed, false, run.test_threads);
 }
 
 data::BatchRequest DataFeed::request(wire::StepKind kind, int64_t step, uint32_t micro_batch) const {

@@ -22,8 +22,8 @@ class DataFeed final : public worker::BatchFeed {
 
  private:
   struct Source {
-    Source(const data::Dataset& dataset, uint64_t seed, bool shuffle)
-        : sampler(dataset.size(), seed, shuffle), prefetcher(dataset, sampler, kAhead) {}
+    Source(const data::Dataset& dataset, uint64_t seed, bool shuffle, size_t threads)
+        : sampler(dataset.size(), seed, shuffle), prefetcher(dataset, sampler, kAhead, threads) {}
     data::Sampler sampler;
     data::Prefetcher prefetcher;
   };

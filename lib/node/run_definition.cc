@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/canonical.h"
 #include "config/load.h"
 #include "config/network_spec.h"
@@ -40,10 +42,24 @@ void check_fit(const graph::Network& network, const config::Value& network_table
   }
 }
 
+// Classes that are numbered by their names must be the same in both parts, or class 3 is not class 3.
+void check_names(const data::Dataset& train, const data::Dataset& test, const config::Value& test_table,
+                 config::Diagnostics& diagnostics) {
+  const auto wanted = train.label_names(), got = test.label_names();
+  if (wanted.empty() || got.empty() || std::equal(wanted.begin(), wanted.end(), got.begin(), got.end())) return;
+  const auto [one, other] = std::mismatch(wanted.begin(), wanted.end(), got.begin(), got.end());
+  const auto name = [](const auto& at, const auto& end) { return at == end ? "missing" : fmt::format("'{}'", *at); };
+  diagnostics.error(
+      position_of(test_table, "format"),
+      fmt::format("the classes of [data.train] and [data.test] differ: number {} is {} in one and {} in the other",
+                  one - wanted.begin(), name(one, wanted.end()), name(other, got.end())),
+      ExitCode::kData);
+}
+
 // What is wrong with the data, of a run that will not start anyway.
 void read_data_mistakes(const config::RunSpec& spec, const config::NetworkSpec& network, const FileSystem& files,
                         config::Diagnostics& diagnostics) {
-  const data::DatasetContext context{.files = files, .network_input = Shape(network.input)};
+  data::DatasetContext context{.files = files, .network_input = Shape(network.input)};
   auto read = [&](const config::Value& table, const char* part) {
     if (!table.find("format")) return;  // no such table, or that was said
     config::TableReader reader(table, diagnostics, fmt::format("[{}]", part));
@@ -51,6 +67,7 @@ void read_data_mistakes(const config::RunSpec& spec, const config::NetworkSpec& 
   };
   if (network.input.empty()) return;  // the samples cannot be compared with it
   read(spec.data_train, "data.train");
+  context.training = false;
   if (spec.data_test) read(*spec.data_test, "data.test");
 }
 
@@ -79,7 +96,7 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
 
 Status RunDefinition::open_data(const FileSystem& files) {
   config::Diagnostics diagnostics;
-  const data::DatasetContext context{files, network->input(), network->input_classes(), network->labels().classes};
+  data::DatasetContext context{files, network->input(), network->input_classes(), network->labels().classes};
   Sha256 digest;
   auto open = [&](const config::Value& table, const char* part) {
     config::TableReader reader(table, diagnostics, fmt::format("[{}]", part));
@@ -93,7 +110,14 @@ Status RunDefinition::open_data(const FileSystem& files) {
   data::DataSource first = open(spec.data_train, "data.train");
   train = std::move(first.dataset);
   shuffle = first.shuffle;
-  if (spec.data_test) test = open(*spec.data_test, "data.test").dataset;
+  train_threads = first.threads;
+  if (spec.data_test) {
+    context.training = false;
+    data::DataSource second = open(*spec.data_test, "data.test");
+    test = std::move(second.dataset);
+    test_threads = second.threads;
+  }
+  if (train && test) check_names(*train, *test, *spec.data_test, diagnostics);
   data_digest = digest.finish();
   return diagnostics.status();
 }

@@ -30,6 +30,7 @@ struct RunDefinition {
   // Filled by open_data().
   std::shared_ptr<const data::Dataset> train, test;  // test may be null
   bool shuffle = true;                               // the training data, anew each epoch
+  size_t train_threads = 1, test_threads = 1;        // that read them
   Digest data_digest{};
 
   // Reads and checks everything but the data. All mistakes are reported at once; where there are any, those of the data

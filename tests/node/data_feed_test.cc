@@ -79,7 +79,7 @@ TEST_F(DataFeedTest, AnEvaluationTakesEverySampleOnceInOrder) {
     for (int64_t i = 0; i < micro->valid; ++i, ++at) {
       std::vector<float> sample(6);
       int32_t label = -1;
-      ASSERT_TRUE(run_.test->read(at, sample, {{&label, 1}, {}}));
+      ASSERT_TRUE(run_.test->read({.index = at}, {.values = sample}, {{&label, 1}, {}}));
       EXPECT_EQ(std::memcmp(micro->samples + i * 6, sample.data(), 6 * sizeof(float)), 0);
       EXPECT_EQ(static_cast<const int32_t*>(micro->labels)[i], label);
     }

@@ -106,6 +106,46 @@ TEST_F(RunDefinitionTest, TheTestDataHaveToFitToo) {
   EXPECT_THAT(opened.error().message, HasSubstr("[data.test] hold the class 10"));
 }
 
+TEST_F(RunDefinitionTest, ThreadsThatReadAreNotPartOfTheRun) {
+  const RunDefinition one = folder_.open(text("[4]", kTenClasses)),
+                      three = folder_.open(text("[4]", kTenClasses), {"data.train.threads=3"});
+  EXPECT_EQ(one.train_threads, 1u);
+  EXPECT_EQ(three.train_threads, 3u);
+  EXPECT_EQ(three.run_digest, one.run_digest);
+  EXPECT_EQ(three.data_digest, one.data_digest);
+}
+
+// Folders of empty pictures: nothing of them is decoded before it is asked for.
+TEST_F(RunDefinitionTest, ClassesAreTheSameInBothParts) {
+  for (const char* name :
+       {"train/ant/1.png", "train/bee/1.png", "train/cat/1.png", "test/ant/1.png", "test/cat/1.png"}) {
+    ASSERT_TRUE(folder_.files.make_directories(parent_path(folder_.path() + "/" + name)));
+    folder_.write(name, "");
+  }
+  const std::string rest = R"([train]
+batch = 2
+steps = 1
+[optimizer]
+lr = 0.1
+[network]
+input = [1, 2, 2]
+layers = [{ type = "flatten" }, { type = "linear", units = 3 }, { type = "softmax_cross_entropy" }]
+)";
+  const auto opened = [&](const std::string& test, const std::string& more = "") {
+    Result<RunDefinition> run =
+        folder_.read("[data.train]\nformat = \"images\"\nfolder = \"train\"\n[data.test]\nformat = " +
+                     ("\"images\"\nfolder = \"" + test + "\"\n") + more + rest);
+    EXPECT_TRUE(run) << run.error().message;
+    const Status status = run->open_data(folder_.files);
+    return status ? "" : status.error().message;
+  };
+  EXPECT_EQ(opened("train"), "");
+  EXPECT_THAT(opened("test"),
+              AllOf(HasSubstr("run.toml:5:"), HasSubstr("number 1 is 'bee' in one and 'cat' in the other")));
+  EXPECT_THAT(opened("train", "transforms = [{ type = \"horizontal_flip\" }]\n"),
+              HasSubstr("horizontal_flip is random"));
+}
+
 TEST_F(RunDefinitionTest, AMissingFile) {
   labels_ = "nowhere.npy";
   const Error error = open_error("[4]", kTenClasses);

@@ -34,6 +34,14 @@ class Identity(cluster.ProcessTest):
         self.assertIn("server 2: ", self.dtrain("check", self.run_toml, "--ps", 3, *wide).out)
         self.assert_same([(2, 3), (3, 0)], *wide)
 
+    def test_augmentation_follows_the_place_in_the_run(self):
+        augmented = ["--set", "data.train.transforms=[{type='random_resized_crop',size=12},{type='random_crop',size=12,pad=2},"
+                     "{type='horizontal_flip'},{type='color_jitter',brightness=0.2,contrast=0.2},{type='cutout',size=3}]"]
+        want = self.assert_same([(2, 2), (3, 1), (3, 0)], *augmented, "--set", "data.train.threads=3")
+        self.assertEqual(self.train(*augmented, out="one-thread"), want)
+        self.assertNotEqual(self.train(*augmented, "--set", "seed=12", out="other-seed"), want)
+        self.assertNotEqual(self.train(out="plain"), want)
+
     def test_evaluation_does_not_disturb(self):
         want = self.train(out="one")
         data = [a for key in ("format=idx", "images=" + self.path("images.idx"), "labels=" + self.path("labels.idx"))
