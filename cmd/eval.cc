@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "flags.h"
 #include "model_path.h"
+#include "node/answer_shares.h"
 #include "node/evaluate.h"
 #include "ops/cpu/fingerprint.h"
 
@@ -58,15 +59,16 @@ Status eval(const EvalFlags& flags) {
     return fail(ExitCode::kUsage,
                 fmt::format("{} has no [data.test]; --data train evaluates the training data", flags.run_file.file));
   DTRAIN_TRY_ASSIGN(const node::ParameterSource source, source_of(files, flags.model));
-  DTRAIN_TRY_ASSIGN(const cluster::Metrics m,
+  DTRAIN_TRY_ASSIGN(const Metrics m,
                     node::evaluate(run, flags.part == "test" ? *run.test : *run.train, flags.batch, source));
-  const bool classes = run.network->labels().kind == graph::LabelSpec::Kind::kClasses;
-  if (flags.json)
-    fmt::print("{{\"loss\": {}{}, \"samples\": {:.0f}}}\n", m.mean_loss(),
-               classes ? fmt::format(", \"accuracy\": {}", m.accuracy()) : "", m.samples);
-  else
-    fmt::print("loss {:.4f}{} over {:.0f} samples\n", m.mean_loss(),
-               classes ? fmt::format(", accuracy {:.4f}", m.accuracy()) : "", m.samples);
+  const node::AnswerShares shares = node::answer_shares(run.network->labels(), m);
+  if (flags.json) {
+    std::string text;
+    for (const auto& [name, share] : shares) text += fmt::format(", \"{}\": {}", name, share);
+    fmt::print("{{\"loss\": {}{}, \"samples\": {:.0f}}}\n", m.mean_loss(), text, m.samples);
+  } else {
+    fmt::print("loss {:.4f}{} over {:.0f} samples\n", m.mean_loss(), node::describe(shares), m.samples);
+  }
   if (!std::isfinite(m.loss)) return fail(ExitCode::kNotFinite, "the loss is not finite");
   return {};
 }

@@ -219,9 +219,8 @@ Status Coordinator::on(wire::Rank from, const wire::MetricNode& m) {
     return broken(
         from, fmt::format("metrics of micro-batches {}-{} of step {}, which it cannot have", m.first, m.last, m.step));
   }
-  const Metrics metrics{m.loss, m.samples, m.correct};
   if (eval) {
-    if (phase_ != Phase::kEvaluating || m.step != step_ || !eval_->add(node, metrics)) return {};
+    if (phase_ != Phase::kEvaluating || m.step != step_ || !eval_->add(node, m.metrics)) return {};
     progressed();
     const Metrics* root = eval_->root();
     if (root == nullptr) return {};
@@ -232,7 +231,7 @@ Status Coordinator::on(wire::Rank from, const wire::MetricNode& m) {
     return {};
   }
   if (phase_ != Phase::kTraining || m.step < step_ || m.step >= until_) return {};
-  if (metrics_.try_emplace(m.step, options_.micro_batches).first->second.add(node, metrics)) {
+  if (metrics_.try_emplace(m.step, options_.micro_batches).first->second.add(node, m.metrics)) {
     progressed();
     advance();
   }

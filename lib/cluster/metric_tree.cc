@@ -16,7 +16,7 @@ bool MetricTree::add(ps::Node node, Metrics metrics) {
     const bool left = node.first < other->first.first;
     const Metrics& a = left ? metrics : other->second;
     const Metrics& b = left ? other->second : metrics;
-    const Metrics sum{a.loss + b.loss, a.samples + b.samples, a.correct + b.correct};
+    const Metrics sum = a + b;
     held_.erase(other);
     metrics = sum;
     node = ps::parent(node, micro_batches_);

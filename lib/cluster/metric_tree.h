@@ -1,4 +1,4 @@
-// Loss, samples and correct answers of one step, summed over its micro-batches along the tree of all sums, in fp64.
+// The metrics of one step, summed over its micro-batches along the tree of all sums, in fp64.
 // Nodes may come in any order, twice, or as other nodes over the same ground: each micro-batch is counted once, and the
 // sum is the same bits. One thread.
 #pragma once
@@ -7,16 +7,9 @@
 #include <map>
 
 #include "ps/tree.h"
+#include "tensor/metrics.h"
 
 namespace dtrain::cluster {
-
-struct Metrics {
-  double loss = 0.0, samples = 0.0, correct = 0.0;  // sums over the samples
-
-  double mean_loss() const { return loss / samples; }
-  double accuracy() const { return correct / samples; }
-  bool operator==(const Metrics&) const = default;
-};
 
 class MetricTree {
  public:

@@ -1,6 +1,7 @@
 #include "graph/emitter.h"
 
 #include "ops/registry.h"
+#include "tensor/metrics.h"
 
 namespace dtrain::graph {
 namespace {
@@ -28,7 +29,7 @@ ValueId Emitter::view(ValueId of, Shape shape) {
 }
 
 ValueId Emitter::metrics() {
-  return setting_.program->add({.shape = {3}, .dtype = DType::kF64, .kind = ValueKind::kMetrics});
+  return setting_.program->add({.shape = {Metrics::kNumbers}, .dtype = DType::kF64, .kind = ValueKind::kMetrics});
 }
 
 void Emitter::op(std::string name, std::any attributes, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {

@@ -16,6 +16,7 @@
 #include "graph/plan.h"
 #include "ops/op.h"
 #include "tensor/buffer.h"
+#include "tensor/metrics.h"
 
 namespace dtrain::graph {
 
@@ -28,7 +29,7 @@ struct Feed {
 struct Binding {
   std::span<const float* const> values;  // of each parameter
   std::span<float* const> outputs;       // of each: its gradient, or a statistic's next value; empty for evaluation
-  double* metrics = nullptr;             // [3], see ops/loss.h
+  Metrics* metrics = nullptr;
   float* prediction = nullptr;  // of Mode::kPredict: [micro-batch, Network::output()…]
 };
 

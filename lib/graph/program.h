@@ -23,7 +23,7 @@ enum class ValueKind : uint8_t {
   kParameter,      // a parameter's present value, the caller's
   kParameterCopy,  // the same in another layout, kept from run to run; only the planner makes these
   kParameterOut,   // its gradient, or a statistic's next value: written to the caller's memory
-  kMetrics,        // the loss's three numbers: written to the caller's memory
+  kMetrics,        // the loss's numbers (tensor/metrics.h): written to the caller's memory
   kPrediction,     // what the loss reads, plain F32: written to the caller's memory
 };
 

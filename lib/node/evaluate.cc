@@ -8,8 +8,8 @@
 
 namespace dtrain::node {
 
-Result<cluster::Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, int64_t batch,
-                                  const ParameterSource& source) {
+Result<Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, int64_t batch,
+                         const ParameterSource& source) {
   const std::vector<ParameterInfo>& parameters = run.network->parameters();
   const worker::ParameterStorage memory(parameters);
   for (size_t p = 0; p < parameters.size(); ++p)
@@ -21,15 +21,13 @@ Result<cluster::Metrics> evaluate(const RunDefinition& run, const data::Dataset&
   const data::Sampler in_order(data.size(), run.spec.seed, false);
   graph::Observer observer;
   data::Batch samples;
-  cluster::Metrics sum;
+  Metrics sum;
   for (int64_t first = 0; first < data.size(); first += batch) {
     DTRAIN_TRY(data::fill_batch(data, in_order, {first, batch, std::min(batch, data.size() - first)}, samples));
-    double metrics[3] = {};
-    DTRAIN_TRY(program->run({samples.samples.as<const float>().data(), samples.labels.data()}, {values, {}, metrics},
+    Metrics metrics;
+    DTRAIN_TRY(program->run({samples.samples.data(), samples.labels.data()}, {values, {}, &metrics},
                             {run.spec.seed, 0, first, samples.valid}, observer));
-    sum.loss += metrics[0];
-    sum.samples += metrics[1];
-    sum.correct += metrics[2];
+    sum += metrics;
   }
   return sum;
 }

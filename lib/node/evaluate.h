@@ -4,9 +4,9 @@
 #include <functional>
 
 #include "base/result.h"
-#include "cluster/metric_tree.h"
 #include "data/dataset.h"
 #include "node/run_definition.h"
+#include "tensor/metrics.h"
 
 namespace dtrain::node {
 
@@ -14,7 +14,7 @@ namespace dtrain::node {
 using ParameterSource = std::function<Status(const ParameterInfo&, std::span<float>)>;
 
 // `batch` samples at a time; `run` has its data open and `data` is one of its sets.
-Result<cluster::Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, int64_t batch,
-                                  const ParameterSource& source);
+Result<Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, int64_t batch,
+                         const ParameterSource& source);
 
 }  // namespace dtrain::node

@@ -46,8 +46,8 @@ Status InlineWorker::pump_until(const std::function<bool()>& done) {
   return {};
 }
 
-void InlineWorker::metrics(const worker::Work& work, double loss, double samples, double correct) {
-  worker_->protocol().metrics(work, loss, samples, correct);
+void InlineWorker::metrics(const worker::Work& work, const Metrics& metrics) {
+  worker_->protocol().metrics(work, metrics);
 }
 
 void InlineWorker::gradient(const worker::Work& work, ParameterIndex p, const float* values,

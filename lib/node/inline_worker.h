@@ -23,7 +23,7 @@ class InlineWorker final : public WorkerDriver, private worker::StepPort {
  private:
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
-  void metrics(const worker::Work& work, double loss, double samples, double correct) override;
+  void metrics(const worker::Work& work, const Metrics& metrics) override;
   void gradient(const worker::Work& work, ParameterIndex p, const float* values,
                 std::shared_ptr<const void> owner) override;
   // Delivers messages until `done`; there is nobody else to wait for, so running out of them is a bug or the end.

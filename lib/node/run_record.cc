@@ -77,7 +77,7 @@ void RunRecord::on_step(const cluster::StepReport& report) {
   const double batch = static_cast<double>(run_.spec.train.batch), samples = static_cast<double>(run_.train->size());
   const double seconds = static_cast<double>(now - row_at_) / kSecond;
   const double per_second = static_cast<double>(done - row_step_) * batch / std::max(seconds, 1e-9);
-  const double loss = report.metrics.loss / report.metrics.samples;
+  const double loss = report.metrics.mean_loss();
   loss_ = loss;
   const bool row = done % run_.spec.train.log_every == 0 || done == setup_.steps;
   said_at_ = now;
@@ -86,25 +86,19 @@ void RunRecord::on_step(const cluster::StepReport& report) {
                     static_cast<double>(setup_.steps) * batch / samples, loss, per_second, left},
                    now, row);
   if (!row) return;
-  observe::StepRow line{done, static_cast<double>(done) * batch / samples, loss, std::nullopt, report.rate, per_second};
-  if (classifies()) line.accuracy = report.metrics.correct / report.metrics.samples;
-  note(metrics_.step(line));
+  note(metrics_.step(
+      {done, static_cast<double>(done) * batch / samples, loss, shares(report.metrics), report.rate, per_second}));
   row_at_ = now;
   row_step_ = done;
 }
 
-void RunRecord::on_eval(int64_t version, const cluster::Metrics& metrics) {
+void RunRecord::on_eval(int64_t version, const Metrics& metrics) {
   eval_ = metrics;
-  observe::MetricsFile::Fields fields{{"step", fmt::format("{}", version)},
-                                      {"loss", json_number(metrics.loss / metrics.samples)}};
-  std::string text = fmt::format("after step {}: test loss {:.4f}", version, metrics.loss / metrics.samples);
-  if (classifies()) {
-    fields.emplace_back("accuracy", json_number(metrics.correct / metrics.samples));
-    text += fmt::format(", accuracy {:.4f}", metrics.correct / metrics.samples);
-  }
+  observe::MetricsFile::Fields fields{{"step", fmt::format("{}", version)}, {"loss", json_number(metrics.mean_loss())}};
+  for (const auto& [name, share] : shares(metrics)) fields.emplace_back(name, json_number(share));
   fields.emplace_back("samples", fmt::format("{:.0f}", metrics.samples));
   note(metrics_.event("eval", fields));
-  log_.info("{}", text);
+  log_.info("after step {}: test loss {:.4f}{}", version, metrics.mean_loss(), describe(shares(metrics)));
   // The evaluation's time is no training time.
   const Instant now = clock_.now();
   row_at_ += now - said_at_;
@@ -147,15 +141,12 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
   if (!outcome_) return;
   observe::MetricsFile::Fields fields{{"step", fmt::format("{}", setup_.steps)},
                                       {"seconds", json_number(static_cast<double>(took) / kSecond)}};
-  std::string accuracy;
-  if (eval_ && classifies()) {
-    fields.emplace_back("test_accuracy", json_number(eval_->correct / eval_->samples));
-    accuracy = fmt::format(", test accuracy {:.4f}", eval_->correct / eval_->samples);
-  }
+  const AnswerShares answers = eval_ ? shares(*eval_) : AnswerShares{};
+  for (const auto& [name, share] : answers) fields.emplace_back("test_" + name, json_number(share));
   fields.emplace_back("model", json_string(model_hash_));
   note(metrics_.event("end", fields));
   log_.info("done: {} steps{}{}, {}, model {}", setup_.steps, loss_ ? fmt::format(", loss {:.4f}", *loss_) : "",
-            accuracy, observe::format_duration(took), model_hash_);
+            describe(answers, "test "), observe::format_duration(took), model_hash_);
 }
 
 checkpoint::Manifest RunRecord::manifest(int64_t version, const std::vector<wire::SnapshotDone>& files) const {

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "cluster/coordinator_events.h"
+#include "node/answer_shares.h"
 #include "node/out_folder.h"
 #include "node/run_definition.h"
 #include "observe/metrics_file.h"
@@ -30,7 +31,7 @@ class RunRecord final : public cluster::CoordinatorEvents {
 
   void on_begin(int64_t step, uint32_t threads) override;
   void on_step(const cluster::StepReport& report) override;
-  void on_eval(int64_t version, const cluster::Metrics& metrics) override;
+  void on_eval(int64_t version, const Metrics& metrics) override;
   Status on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) override;
   void on_snapshot_abandoned(int64_t version, const std::string& reason) override;
   // Of a run that is done: writes the model file, when all other tasks have left.
@@ -44,7 +45,7 @@ class RunRecord final : public cluster::CoordinatorEvents {
   checkpoint::Manifest manifest(int64_t version, const std::vector<wire::SnapshotDone>& files) const;
   Status write_model();             // from the last checkpoint
   void note(const Status& status);  // a metrics line that could not be written: said once, training goes on
-  bool classifies() const { return run_.network->labels().kind == graph::LabelSpec::Kind::kClasses; }
+  AnswerShares shares(const Metrics& metrics) const { return answer_shares(run_.network->labels(), metrics); }
 
   const RunDefinition& run_;
   const Setup setup_;
@@ -61,7 +62,7 @@ class RunRecord final : public cluster::CoordinatorEvents {
   std::optional<int64_t> checkpoint_;  // the newest that is complete
   uint32_t threads_ = 1;
   std::optional<double> loss_;  // latest
-  std::optional<cluster::Metrics> eval_;
+  std::optional<Metrics> eval_;
   std::string model_hash_;  // once the model is written
   bool complained_ = false;
   Status outcome_;

@@ -21,7 +21,7 @@ class StepTimer final : public cluster::CoordinatorEvents {
     if (report.step >= warmup_) steps_.push_back(now - last_);
     last_ = now;
   }
-  void on_eval(int64_t, const cluster::Metrics&) override {}
+  void on_eval(int64_t, const Metrics&) override {}
   Status on_snapshot_complete(int64_t, const std::vector<wire::SnapshotDone>&) override { return {}; }
   void on_snapshot_abandoned(int64_t, const std::string&) override {}
   void on_stopped(ExitCode, const std::string&) override {}

@@ -78,9 +78,9 @@ Status ThreadedWorker::still_wanted(const worker::Work& work) {
   return wait(work, [] { return true; });
 }
 
-void ThreadedWorker::metrics(const worker::Work& work, double loss, double samples, double correct) {
+void ThreadedWorker::metrics(const worker::Work& work, const Metrics& metrics) {
   std::lock_guard lock(mutex_);
-  worker_->protocol().metrics(work, loss, samples, correct);
+  worker_->protocol().metrics(work, metrics);
 }
 
 void ThreadedWorker::gradient(const worker::Work& work, ParameterIndex p, const float* values,

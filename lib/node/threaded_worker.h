@@ -36,7 +36,7 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
   Status still_wanted(const worker::Work& work) override;
-  void metrics(const worker::Work& work, double loss, double samples, double correct) override;
+  void metrics(const worker::Work& work, const Metrics& metrics) override;
   void gradient(const worker::Work& work, ParameterIndex p, const float* values,
                 std::shared_ptr<const void> owner) override;
 

@@ -53,7 +53,7 @@ Result<MetricsFile> MetricsFile::open(const std::string& path, std::optional<int
 Status MetricsFile::step(const StepRow& row) {
   std::string text =
       fmt::format(R"({{"step": {}, "epoch": {:.4f}, "loss": {})", row.step, row.epoch, json_number(row.loss));
-  if (row.accuracy) text += fmt::format(R"(, "accuracy": {})", json_number(*row.accuracy));
+  for (const auto& [name, share] : row.shares) text += fmt::format(R"(, "{}": {})", name, json_number(share));
   text += fmt::format(R"(, "lr": {}, "samples_per_s": {:.1f}}})", json_number(row.rate), row.samples_per_s);
   return line(text);
 }

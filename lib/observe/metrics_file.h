@@ -1,5 +1,6 @@
 // metrics.jsonl: what a run measured, one JSON object a line, written by the coordinator alone. A step line has "step",
-// "epoch", "loss", "lr", "samples_per_s" (and "accuracy" where the loss has one); other lines have "event".
+// "epoch", "loss", "lr", "samples_per_s" (and "accuracy", "top5_accuracy" where the loss counts them); other lines have
+// "event".
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@
 namespace dtrain::observe {
 
 struct StepRow {
-  int64_t step = 0;  // steps done, this one included
-  double epoch = 0;  // passes over the training data so far
-  double loss = 0;   // mean over the batch
-  std::optional<double> accuracy;
-  double rate = 0;  // learning rate of this step
+  int64_t step = 0;                                         // steps done, this one included
+  double epoch = 0;                                         // passes over the training data so far
+  double loss = 0;                                          // mean over the batch
+  std::vector<std::pair<std::string, double>> shares = {};  // of right answers, by name
+  double rate = 0;                                          // learning rate of this step
   double samples_per_s = 0;
 };
 

@@ -57,11 +57,11 @@ void micro_gradient(const std::vector<ParameterInfo>& parameters, const Values& 
   for (uint32_t i = 0; i < from.size(); ++i) out[i] = noise(mix(salt + i)) + keep * from[i] + common;
 }
 
-cluster::Metrics micro_metrics(float probe, wire::StepKind kind, int64_t step, uint32_t k) {
+Metrics micro_metrics(float probe, wire::StepKind kind, int64_t step, uint32_t k) {
   const uint32_t word = place(kind == wire::StepKind::kEval ? 41 : 43, step, k, 0);
   const double samples = 1 + word % 7;
   return {static_cast<double>(noise(word)) * 0.1 + static_cast<double>(probe), samples,
-          static_cast<double>((word >> 8) % (word % 7 + 1))};
+          static_cast<double>((word >> 8) % (word % 7 + 1)), static_cast<double>((word >> 16) % (word % 7 + 1))};
 }
 
 double learning_rate(int64_t step) { return 0.05 / (1.0 + 0.1 * static_cast<double>(step)); }

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cluster/metric_tree.h"
 #include "proto-free-wire/step_kind.h"
+#include "tensor/metrics.h"
 #include "tensor/parameter.h"
 
 namespace dtrain::sim {
@@ -20,7 +20,7 @@ float probe(const Values& parameters);
 // What micro-batch k of the step makes of parameter p: its gradient, or a statistic's new value.
 void micro_gradient(const std::vector<ParameterInfo>& parameters, const Values& values, float probe, int64_t step,
                     uint32_t k, ParameterIndex p, std::vector<float>& out);
-cluster::Metrics micro_metrics(float probe, wire::StepKind kind, int64_t step, uint32_t k);
+Metrics micro_metrics(float probe, wire::StepKind kind, int64_t step, uint32_t k);
 // The coordinator's learning rate.
 double learning_rate(int64_t step);
 

@@ -22,16 +22,11 @@ Values empty_values(const std::vector<ParameterInfo>& parameters) {
   return out;
 }
 
-void add(cluster::Metrics& a, const cluster::Metrics& b) {
-  a = {a.loss + b.loss, a.samples + b.samples, a.correct + b.correct};
-}
-
-cluster::Metrics metrics_of(float c, const worker::Work& work, ps::Node node) {
+Metrics metrics_of(float c, const worker::Work& work, ps::Node node) {
   if (node.size() == 1) return micro_metrics(c, work.kind, work.step, node.first);
   const uint32_t middle = ps::split(node);
-  cluster::Metrics out = metrics_of(c, work, {node.first, middle});
-  add(out, metrics_of(c, work, {middle, node.last}));
-  return out;
+  Metrics out = metrics_of(c, work, {node.first, middle});
+  return out += metrics_of(c, work, {middle, node.last});
 }
 
 }  // namespace
@@ -127,8 +122,7 @@ void SimWorker::compute() {
   if (sabotage == Sabotage::kOverwritten && world_.sabotage_once()) memory_.back().back() += 1.0f;
   const float c = probe(memory_);
   check_memory();
-  const cluster::Metrics metrics = metrics_of(c, *work_, work_->node);
-  protocol_.metrics(*work_, metrics.loss, metrics.samples, metrics.correct);
+  protocol_.metrics(*work_, metrics_of(c, *work_, work_->node));
   gradients_.clear();
   if (work_->kind == wire::StepKind::kTrain) {
     ps::Node node = work_->node;

@@ -44,7 +44,7 @@ class Simulation final : public cluster::CoordinatorEvents {
  private:
   void on_begin(int64_t, uint32_t) override {}
   void on_step(const cluster::StepReport& report) override;
-  void on_eval(int64_t version, const cluster::Metrics& metrics) override;
+  void on_eval(int64_t version, const Metrics& metrics) override;
   Status on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) override;
   void on_snapshot_abandoned(int64_t, const std::string&) override {}
   void on_stopped(ExitCode code, const std::string& reason) override;
@@ -168,7 +168,7 @@ void Simulation::on_step(const cluster::StepReport& report) {
   ++outcome_.steps;
 }
 
-void Simulation::on_eval(int64_t version, const cluster::Metrics& metrics) {
+void Simulation::on_eval(int64_t version, const Metrics& metrics) {
   const auto truth = truth_.evals.find(version);
   if (truth == truth_.evals.end() || metrics != truth->second)
     fail(fmt::format("other metrics of version {}", version));

@@ -18,13 +18,14 @@ T tree_sum(uint32_t first, uint32_t last, const std::function<T(uint32_t)>& leaf
   return sum;
 }
 
-cluster::Metrics all_metrics(float c, wire::StepKind kind, int64_t step, uint32_t n) {
-  return tree_sum<cluster::Metrics>(
+Metrics all_metrics(float c, wire::StepKind kind, int64_t step, uint32_t n) {
+  return tree_sum<Metrics>(
       0, n, [&](uint32_t k) { return micro_metrics(c, kind, step, k); },
-      [](cluster::Metrics& a, const cluster::Metrics& b) {
+      [](Metrics& a, const Metrics& b) {
         a.loss += b.loss;
         a.samples += b.samples;
         a.correct += b.correct;
+        a.among_top += b.among_top;
       });
 }
 

@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "cluster/metric_tree.h"
 #include "sim/fake_model.h"
 #include "sim/scenario.h"
 
@@ -15,11 +14,11 @@ namespace dtrain::sim {
 constexpr float kMomentum = 0.9f;
 
 struct Truth {
-  std::vector<Values> versions;               // [0, steps]
-  std::vector<cluster::Metrics> steps;        // [0, steps)
-  std::vector<std::optional<double>> norms;   // [0, steps)
-  std::map<int64_t, cluster::Metrics> evals;  // of every version that is evaluated
-  std::vector<int64_t> snapshots;             // versions that are written
+  std::vector<Values> versions;              // [0, steps]
+  std::vector<Metrics> steps;                // [0, steps)
+  std::vector<std::optional<double>> norms;  // [0, steps)
+  std::map<int64_t, Metrics> evals;          // of every version that is evaluated
+  std::vector<int64_t> snapshots;            // versions that are written
 };
 
 Truth find_truth(const Scenario& scenario);

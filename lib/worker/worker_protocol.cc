@@ -203,16 +203,13 @@ void WorkerProtocol::started(const Work& work) {
   current_cancelled_ = false;
 }
 
-void WorkerProtocol::metrics(const Work& work, double loss, double samples, double correct) {
+void WorkerProtocol::metrics(const Work& work, const Metrics& metrics) {
   if (cancelled(work)) return;
   DTRAIN_CHECK(incomplete_ == 0, "step {} was computed without all parameters", work.step);
-  outbox_.send(setup_.coordinator, wire::MetricNode{.kind = work.kind,
-                                                    .step = work.step,
-                                                    .first = work.node.first,
-                                                    .last = work.node.last,
-                                                    .loss = loss,
-                                                    .samples = samples,
-                                                    .correct = correct});
+  outbox_.send(
+      setup_.coordinator,
+      wire::MetricNode{
+          .kind = work.kind, .step = work.step, .first = work.node.first, .last = work.node.last, .metrics = metrics});
 }
 
 void WorkerProtocol::gradient(const Work& work, ParameterIndex parameter, const float* values,

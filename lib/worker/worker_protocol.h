@@ -62,7 +62,7 @@ class WorkerProtocol {
   // From the compute side, in this order; REQUIRES that `work` is the one in progress.
   void started(const Work& work);
   // The sums over the node. Goes out before any gradient of the node, so that no step is complete without its metrics.
-  void metrics(const Work& work, double loss, double samples, double correct);
+  void metrics(const Work& work, const Metrics& metrics);
   // The sum over the node of parameter p's gradient (or, of a statistic, of what the micro-batches make of it).
   // `values` holds all of its elements and does not change while `owner` is held.
   void gradient(const Work& work, ParameterIndex parameter, const float* values, std::shared_ptr<const void> owner);

@@ -1,11 +1,12 @@
-// Sums over the micro-batches [first, last) of one step, by the tree: loss, samples, correct answers. Sent to the
-// coordinator before the gradients of the same micro-batches to the server that shares its process.
+// Sums over the micro-batches [first, last) of one step, by the tree: loss, samples, answers. Sent to the coordinator
+// before the gradients of the same micro-batches to the server that shares its process.
 #pragma once
 
 #include <cstdint>
 
 #include "proto-free-wire/message_type.h"
 #include "proto-free-wire/step_kind.h"
+#include "tensor/metrics.h"
 
 namespace dtrain::wire {
 
@@ -15,7 +16,7 @@ struct MetricNode {
   StepKind kind = StepKind::kTrain;
   int64_t step = 0;
   uint32_t first = 0, last = 0;
-  double loss = 0.0, samples = 0.0, correct = 0.0;
+  Metrics metrics;
 
   template <typename Self, typename Visitor>
   static void fields(Self& m, Visitor&& v) {
@@ -23,9 +24,10 @@ struct MetricNode {
     v("step", m.step);
     v("first", m.first);
     v("last", m.last);
-    v("loss", m.loss);
-    v("samples", m.samples);
-    v("correct", m.correct);
+    v("loss", m.metrics.loss);
+    v("samples", m.metrics.samples);
+    v("correct", m.metrics.correct);
+    v("among_top", m.metrics.among_top);
   }
   bool operator==(const MetricNode&) const = default;
 };

@@ -88,7 +88,7 @@ class CoordinatorTest : public testing::Test {
   }
   void metrics(int64_t step, double loss = 8, StepKind kind = StepKind::kTrain) {
     const uint32_t n = kind == StepKind::kTrain ? options_.micro_batches : options_.eval_micro_batches;
-    say(2, wire::MetricNode{kind, step, 0, n, loss, 4, 1});
+    say(2, wire::MetricNode{kind, step, 0, n, {loss, 4, 1}});
   }
   // One step, done by everybody.
   void step(int64_t t) {

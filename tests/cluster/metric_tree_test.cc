@@ -8,9 +8,9 @@ namespace dtrain::cluster {
 namespace {
 
 // Values whose sum depends on the order of additions.
-Metrics leaf(uint32_t k) { return {k % 2 == 0 ? 1e16 : 3.7 + k, 2.0, 1.0}; }
+Metrics leaf(uint32_t k) { return {k % 2 == 0 ? 1e16 : 3.7 + k, 2.0, 1.0, 1.5}; }
 Metrics sum(const Metrics& a, const Metrics& b) {
-  return {a.loss + b.loss, a.samples + b.samples, a.correct + b.correct};
+  return {a.loss + b.loss, a.samples + b.samples, a.correct + b.correct, a.among_top + b.among_top};
 }
 Metrics whole(ps::Node node) {
   if (node.size() == 1) return leaf(node.first);

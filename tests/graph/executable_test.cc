@@ -132,7 +132,7 @@ TEST_P(ExecutableTest, EvaluationGivesMetricsOnly) {
   context.valid = 3;
   ASSERT_TRUE(executable_->run(data_->feed(), binding, context, recorder));
   EXPECT_EQ(recorder.events.back(), "loss");
-  EXPECT_EQ(binding.metrics[1], 3);
+  EXPECT_EQ(binding.metrics->samples, 3);
 }
 
 // The same numbers whatever ran before: neither the arena's old content nor a kept copy shows.

@@ -38,14 +38,14 @@ class TrainingData {
   }
 
   Feed feed() const { return {samples_.as<float>().data(), labels_.data()}; }
-  Binding binding() { return {values_, output_pointers_, metrics_}; }
+  Binding binding() { return {values_, output_pointers_, &metrics_}; }
   ops::RunContext context() const { return {.seed = 5, .step = 3, .first_sample = 0, .valid = n_}; }
 
   std::span<float> samples() { return samples_.as<float>(); }
   std::span<float> parameter(size_t p) { return parameters_[p].as<float>(); }
   std::span<float> output(size_t p) { return outputs_[p].as<float>(); }
-  double mean_loss() const { return metrics_[0] / metrics_[1]; }
-  double correct() const { return metrics_[2]; }
+  double mean_loss() const { return metrics_.mean_loss(); }
+  const Metrics& metrics() const { return metrics_; }
 
  private:
   static void fill(std::span<float> out, uint64_t seed, std::string_view what) {
@@ -58,7 +58,7 @@ class TrainingData {
   std::vector<Buffer> parameters_, outputs_;
   std::vector<const float*> values_;
   std::vector<float*> output_pointers_;
-  double metrics_[3] = {};
+  Metrics metrics_;
 };
 
 }  // namespace dtrain::graph

@@ -31,7 +31,7 @@ class Training : public testing::TestWithParam<const char*> {
     binding.outputs = {};
     EXPECT_TRUE((*eval)->run(data.feed(), binding, data.context(), nobody));
     eval_loss_ = data.mean_loss();
-    correct_ = data.correct();
+    correct_ = data.metrics().correct;
     return losses;
   }
 

@@ -116,7 +116,8 @@ void check_cpu(const Network& network, Mode mode, int64_t n) {
   reference.loss(a);
   for (int round = 0; round < 2; ++round) cpu.loss(b);
   EXPECT_NEAR(a.mean_loss(), b.mean_loss(), 1e-5 * std::max(1.0, std::abs(a.mean_loss())));
-  EXPECT_EQ(a.correct(), b.correct());
+  EXPECT_EQ(a.metrics().correct, b.metrics().correct);
+  EXPECT_EQ(a.metrics().among_top, b.metrics().among_top);
   if (mode == Mode::kEval) return;
   for (size_t p = 0; p < network.parameters().size(); ++p)
     check_same(a.output(p), b.output(p), network.parameters()[p].name);

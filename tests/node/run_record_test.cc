@@ -203,6 +203,31 @@ TEST_F(RunRecordTest, AFolderThatIsNotThere) {
   EXPECT_THAT(record.error().message, HasSubstr("nowhere/metrics.jsonl"));
 }
 
+TEST(RunRecord, TopKIsNamed) {
+  RunFolder folder;
+  std::string text = kMlp;
+  const std::string loss = R"(type = "softmax_cross_entropy")";
+  ASSERT_NE(text.find(loss), std::string::npos);
+  text.insert(text.find(loss) + loss.size(), ", top_k = 2");
+  const RunDefinition run = folder.open(text);
+  ManualClock clock;
+  RememberingLog log;
+  observe::Progress progress(stderr, observe::ProgressMode::kNone, false);
+  const OutFolder out(folder.path() + "/out");
+  ASSERT_TRUE(out.create(folder.files));
+  const auto record = RunRecord::open(run, {out, 0, 8, 2, "1 worker"}, folder.files, clock, log, progress);
+  ASSERT_TRUE(record) << record.error().message;
+  (*record)->on_begin(0, 1);
+  (*record)->on_step({.step = 0, .metrics = {8, 8, 2, 6}, .rate = 0.1, .norm = std::nullopt});
+  (*record)->on_eval(1, {9, 18, 9, 18});
+  const auto lines = lines_of(out.metrics());
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(Json::parse(lines[1])["accuracy"], 0.25);
+  EXPECT_EQ(Json::parse(lines[1])["top2_accuracy"], 0.75);
+  EXPECT_EQ(Json::parse(lines[2])["top2_accuracy"], 1.0);
+  EXPECT_THAT(log.text(), HasSubstr("after step 1: test loss 0.5000, accuracy 0.5000, top2_accuracy 1.0000"));
+}
+
 TEST(RunRecord, NumbersHaveNoAccuracy) {
   RunFolder folder;
   folder.write("x.npy", npy_file("<f4", "2, 2", bytes_of(std::vector<float>(4))));

@@ -21,7 +21,7 @@ class Interrupting final : public cluster::CoordinatorEvents {
     to_.on_step(report);
     if (report.step + 1 == after_) ++interrupts_;
   }
-  void on_eval(int64_t version, const cluster::Metrics& metrics) override { to_.on_eval(version, metrics); }
+  void on_eval(int64_t version, const Metrics& metrics) override { to_.on_eval(version, metrics); }
   Status on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) override {
     return to_.on_snapshot_complete(version, files);
   }

@@ -30,7 +30,7 @@ class MetricsFileTest : public ::testing::Test {
 TEST_F(MetricsFileTest, StepAndEventLines) {
   auto file = MetricsFile::open(path(), std::nullopt);
   ASSERT_TRUE(file);
-  ASSERT_TRUE(file->step({.step = 3, .epoch = 0.5, .loss = 1.25, .accuracy = {}, .rate = 0.1, .samples_per_s = 10}));
+  ASSERT_TRUE(file->step({.step = 3, .epoch = 0.5, .loss = 1.25, .shares = {}, .rate = 0.1, .samples_per_s = 10}));
   ASSERT_TRUE(file->event("eval", {{"step", "3"}, {"accuracy", json_number(0.875)}}));
   EXPECT_EQ(text(), R"({"step": 3, "epoch": 0.5000, "loss": 1.25, "lr": 0.1, "samples_per_s": 10.0}
 {"event": "eval", "step": 3, "accuracy": 0.875}

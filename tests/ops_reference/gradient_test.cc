@@ -156,7 +156,7 @@ TEST(ReferenceGradient, Dropout) {
 Scalar mean_loss(std::string op, std::any attributes, int64_t samples) {
   return [=](const std::vector<Value>& inputs) {
     const RunContext context{.seed = 1, .step = 0, .first_sample = 0, .valid = samples};
-    return run_reference(op, attributes, inputs, {f64({3})}, context)[0].data<double>()[0] /
+    return run_reference(op, attributes, inputs, {f64({4})}, context)[0].data<double>()[0] /
            static_cast<double>(samples);
   };
 }
@@ -170,7 +170,7 @@ TEST(ReferenceGradient, SoftmaxCrossEntropy) {
        {Row{{4, 5}, {4}, {}}, Row{{2, 3, 4}, {2, 3}, {-1, 0.2f}}, Row{{2, 4, 2, 3}, {2, 2, 3}, {1, 0.1f}}}) {
     const std::vector<Value> in = {normal(r.z, 1), labels(r.labels, 2, 4)};
     const RunContext context{.seed = 1, .step = 0, .first_sample = 0, .valid = r.z[0]};
-    const auto out = run_reference("softmax_cross_entropy", r.a, in, {f64({3}), f32(r.z)}, context);
+    const auto out = run_reference("softmax_cross_entropy", r.a, in, {f64({4}), f32(r.z)}, context);
     expect_gradient(mean_loss("softmax_cross_entropy", r.a, r.z[0]), in, {{0, out[1]}});
   }
 }
@@ -178,7 +178,7 @@ TEST(ReferenceGradient, SoftmaxCrossEntropy) {
 TEST(ReferenceGradient, Mse) {
   const std::vector<Value> in = {normal({3, 4}, 1), normal({3, 4}, 2)};
   const RunContext context{.seed = 1, .step = 0, .first_sample = 0, .valid = 3};
-  const auto out = run_reference("mse", Mse{}, in, {f64({3}), f32({3, 4})}, context);
+  const auto out = run_reference("mse", Mse{}, in, {f64({4}), f32({3, 4})}, context);
   expect_gradient(mean_loss("mse", Mse{}, 3), in, {{0, out[1]}});
 }
 

@@ -157,7 +157,7 @@ TEST(ReferenceValues, SoftmaxCrossEntropy) {
   const Value z = floats({2, 2}, {0, ln3, 0, ln2});
   const RunContext both{.seed = 0, .step = 0, .first_sample = 0, .valid = 2};
   const auto out = run_reference("softmax_cross_entropy", SoftmaxCrossEntropy{}, {z, ints({2}, {1, 0})},
-                                 {f64({3}), f32({2, 2})}, both);
+                                 {f64({4}), f32({2, 2})}, both);
   EXPECT_NEAR(out[0].data<double>()[0], std::log(4.0 / 3) + std::log(3.0), 1e-6);
   EXPECT_EQ(out[0].data<double>()[1], 2);
   EXPECT_EQ(out[0].data<double>()[2], 1);
@@ -166,19 +166,19 @@ TEST(ReferenceValues, SoftmaxCrossEntropy) {
   RunContext first = both;
   first.valid = 1;
   const auto one =
-      run_reference("softmax_cross_entropy", SoftmaxCrossEntropy{}, {z, ints({2}, {1, 0})}, {f64({3})}, first);
+      run_reference("softmax_cross_entropy", SoftmaxCrossEntropy{}, {z, ints({2}, {1, 0})}, {f64({4})}, first);
   EXPECT_NEAR(one[0].data<double>()[0], std::log(4.0 / 3), 1e-6);
 
   // With smoothing 0.2 over two classes: q = (0.1, 0.9).
   const auto smooth =
-      run_reference("softmax_cross_entropy", SoftmaxCrossEntropy{1, 0.2f}, {z, ints({2}, {1, 0})}, {f64({3})}, first);
+      run_reference("softmax_cross_entropy", SoftmaxCrossEntropy{1, 0.2f}, {z, ints({2}, {1, 0})}, {f64({4})}, first);
   EXPECT_NEAR(smooth[0].data<double>()[0], -0.9 * std::log(0.75) - 0.1 * std::log(0.25), 1e-6);
 }
 
 TEST(ReferenceValues, LabelsBeyondTheClassesAreNotFinite) {
   const RunContext two{.seed = 0, .step = 0, .first_sample = 0, .valid = 2};
   const auto out = run_reference("softmax_cross_entropy", SoftmaxCrossEntropy{}, {normal({2, 3}, 1), ints({2}, {0, 3})},
-                                 {f64({3}), f32({2, 3})}, two);
+                                 {f64({4}), f32({2, 3})}, two);
   EXPECT_TRUE(std::isnan(out[0].data<double>()[0]));
   EXPECT_TRUE(std::isnan(out[1].data()[3]));
   EXPECT_FALSE(std::isnan(out[1].data()[0]));
@@ -187,10 +187,23 @@ TEST(ReferenceValues, LabelsBeyondTheClassesAreNotFinite) {
 TEST(ReferenceValues, Mse) {
   const RunContext two{.seed = 0, .step = 0, .first_sample = 0, .valid = 2};
   const auto out = run_reference("mse", Mse{}, {floats({2, 2}, {1, 2, 3, 4}), floats({2, 2}, {1, 0, 0, 4})},
-                                 {f64({3}), f32({2, 2})}, two);
-  EXPECT_THAT(out[0].list<double>(), ElementsAre(2 + 4.5, 2, 0));
+                                 {f64({4}), f32({2, 2})}, two);
+  EXPECT_THAT(out[0].list<double>(), ElementsAre(2 + 4.5, 2, 0, 0));
   EXPECT_THAT(out[1].list(), ElementsAre(0, 1, 1.5f, 0));
 }
 
 }  // namespace
 }  // namespace dtrain::ops::test
+TEST(ReferenceValues, LabelsAmongTheLargestLogits) {
+  // Of equal logits the lower class comes first: the labels stand at places 3, 2, 3 and 1.
+  const std::vector<Value> in = {floats({4, 4}, {1, 1, 1, 1, 2, 2, 1, 1, 0, 0, 5, 0, 3, 0, 0, 0}),
+                                 ints({4}, {2, 1, 1, 0})};
+  const RunContext all{.seed = 0, .step = 0, .first_sample = 0, .valid = 4};
+  const double wanted[] = {0, 1, 2, 4, 4};
+  for (int64_t k = 0; k < 5; ++k) {
+    const auto out = run_reference("softmax_cross_entropy", SoftmaxCrossEntropy{-1, 0, k}, in, {f64({4})}, all);
+    EXPECT_EQ(out[0].data<double>()[2], 1);
+    EXPECT_EQ(out[0].data<double>()[3], wanted[k]) << k;
+  }
+}
+

@@ -65,10 +65,9 @@ inline const std::vector<Golden>& goldens() {
        "SnapshotDone{version=8, file=\"ps-0\", bytes=1000, sha256=010101010101, error=\"\"}",
        "08000000000000000400000070732d30e803000000000000010101010101010101010101010101010101010101010101"
        "010101010101010100000000"},
-      {MetricNode{
-           .kind = StepKind::kTrain, .step = 3, .first = 0, .last = 2, .loss = 1.5, .samples = 64.0, .correct = 12.0},
-       "MetricNode{kind=train, step=3, first=0, last=2, loss=1.5, samples=64, correct=12}",
-       "0103000000000000000000000002000000000000000000f83f00000000000050400000000000002840"},
+      {MetricNode{.kind = StepKind::kTrain, .step = 3, .first = 0, .last = 2, .metrics = {1.5, 64.0, 12.0, 20.0}},
+       "MetricNode{kind=train, step=3, first=0, last=2, loss=1.5, samples=64, correct=12, among_top=20}",
+       "0103000000000000000000000002000000000000000000f83f000000000000504000000000000028400000000000003440"},
       {Stop{.exit_code = 0, .reason = ""}, "Stop{exit_code=0, reason=\"\"}", "0000000000"},
       {Stopped{}, "Stopped{}", ""},
       {Failure{.exit_code = 3, .reason = "no such file"}, "Failure{exit_code=3, reason=\"no such file\"}",

@@ -142,10 +142,11 @@ TEST_F(WorkerProtocolTest, SmallBlocksTravelAtOnceLargeOnesWhenTaken) {
   protocol_.started(work);
   sent_.clear();
   auto gradients = std::make_shared<std::vector<float>>(70'000, 1.0F);
-  protocol_.metrics(work, 1.0, 2.0, 3.0);
+  protocol_.metrics(work, {1.0, 2.0, 3.0, 4.0});
   protocol_.gradient(work, 1, gradients->data(), gradients);
   protocol_.gradient(work, 0, gradients->data(), gradients);
-  EXPECT_THAT(sent_.all<wire::MetricNode>(), ElementsAre(wire::MetricNode{StepKind::kTrain, 0, 0, 4, 1.0, 2.0, 3.0}));
+  EXPECT_THAT(sent_.all<wire::MetricNode>(),
+              ElementsAre(wire::MetricNode{StepKind::kTrain, 0, 0, 4, {1.0, 2.0, 3.0, 4.0}}));
   EXPECT_TRUE(std::holds_alternative<wire::MetricNode>(sent_.letters.front().message)) << "metrics go first";
   EXPECT_THAT(sent_.all<wire::Offer>(), ElementsAre(wire::Offer{0, 1, 0, 4}));
   EXPECT_THAT(sent_.all<wire::NodeChunk>(), ElementsAre(wire::NodeChunk{0, 0, 0, 4, 0}));
@@ -237,7 +238,7 @@ TEST_F(WorkerProtocolTest, JumpsAheadWhenOthersHaveDoneTheStep) {
   EXPECT_TRUE(protocol_.cancelled(work));
   auto gradients = std::make_shared<std::vector<float>>(10);
   sent_.clear();
-  protocol_.metrics(work, 1, 1, 1);
+  protocol_.metrics(work, {1, 1, 1});
   protocol_.gradient(work, 0, gradients->data(), gradients);
   EXPECT_TRUE(sent_.letters.empty());
   deliver(0, 5, 3);
@@ -277,7 +278,7 @@ TEST_F(WorkerProtocolTest, EvaluatesTheVersionThatItHas) {
   const Work work{StepKind::kEval, 1, {0, 2}};
   ASSERT_EQ(protocol_.next_work(), work);
   protocol_.started(work);
-  protocol_.metrics(work, 4, 5, 6);
+  protocol_.metrics(work, {4, 5, 6});
   protocol_.finished(work);
   EXPECT_THAT(sent_.all<wire::MetricNode>(), ElementsAre(wire::MetricNode{StepKind::kEval, 1, 0, 2, 4, 5, 6}));
   EXPECT_FALSE(protocol_.next_work());

@@ -24,11 +24,6 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-struct Metrics {
-  double loss = 0, samples = 0, correct = 0;
-  bool operator==(const Metrics&) const = default;
-};
-
 // What comes of a node: of each parameter the sum, and the metrics'.
 struct Sums {
   std::vector<Values> gradients;
@@ -83,9 +78,9 @@ class FakePort final : public StepPort {
     EXPECT_TRUE(free());
     return {};
   }
-  void metrics(const Work&, double loss, double samples, double correct) override {
+  void metrics(const Work&, const Metrics& metrics) override {
     left.emplace_back("metrics");
-    sums.metrics = {loss, samples, correct};
+    sums.metrics = metrics;
   }
   void gradient(const Work&, ParameterIndex p, const float* values, std::shared_ptr<const void> owner) override {
     const ParameterInfo& info = parameters_[static_cast<size_t>(p)];
@@ -169,13 +164,13 @@ class StepEngineTest : public testing::TestWithParam<const char*> {
     const Result<Micro> micro = feed.take(work, micro_batch);
     const ParameterStorage outputs(network_.parameters());
     const std::vector<const float*> values(memory_.pointers().begin(), memory_.pointers().end());
-    double metrics[3] = {};
+    Metrics metrics;
     graph::Observer nobody;
     const auto program = compile(training ? graph::Mode::kTrain : graph::Mode::kEval);
     EXPECT_TRUE(program->run({micro->samples, micro->labels},
-                             {values, training ? outputs.pointers() : std::span<float* const>(), metrics},
+                             {values, training ? outputs.pointers() : std::span<float* const>(), &metrics},
                              {kSeed, work.step, micro_batch * kMicro, micro->valid}, nobody));
-    Sums sums{{}, {metrics[0], metrics[1], metrics[2]}};
+    Sums sums{{}, metrics};
     for (size_t p = 0; training && p < network_.parameters().size(); ++p)
       sums.gradients.emplace_back(outputs.pointers()[p], outputs.pointers()[p] + elements(p));
     return sums;
@@ -188,9 +183,7 @@ class StepEngineTest : public testing::TestWithParam<const char*> {
     const Sums right = oracle(work, {middle, node.last});
     for (size_t p = 0; p < sums.gradients.size(); ++p)
       for (size_t i = 0; i < sums.gradients[p].size(); ++i) sums.gradients[p][i] += right.gradients[p][i];
-    sums.metrics.loss += right.metrics.loss;
-    sums.metrics.samples += right.metrics.samples;
-    sums.metrics.correct += right.metrics.correct;
+    sums.metrics += right.metrics;
     return sums;
   }
 

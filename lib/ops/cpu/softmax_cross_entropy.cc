@@ -75,6 +75,22 @@ void finish_between(float* e, const float* factor, float rest, int64_t n) {
   for (int64_t i = 0; i < n; ++i) e[i] = e[i] * factor[i] - rest;
 }
 
+// How many logits of one position come before the label's, whose logit is `own`: larger ones, and equal ones below it.
+DTRAIN_CLONES
+int64_t logits_before(const float* z, float own, int64_t label, int64_t n) {
+  int64_t count = 0;
+  for (int64_t c = 0; c < label; ++c) count += z[c] >= own;
+  for (int64_t c = label + 1; c < n; ++c) count += z[c] > own;
+  return count;
+}
+// The same for `n` neighbouring positions and one class: adds to their counts.
+DTRAIN_CLONES
+void count_before(const float* z, const float* own, const int32_t* label, int32_t c, int32_t* count, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i)
+    count[i] += static_cast<int32_t>(z[i] > own[i]) | (static_cast<int32_t>(z[i] == own[i]) & (c < label[i]));
+}
+
 double total(const double* lanes) {
   double sum = 0;
   for (int64_t l = 0; l < kLanes; ++l) sum += lanes[l];
@@ -84,7 +100,9 @@ double total(const double* lanes) {
 class SoftmaxCrossEntropyKernel final : public OwnKernel {
  public:
   explicit SoftmaxCrossEntropyKernel(const OpRequest& request)
-      : OwnKernel(request), smoothing_(request.attributes_as<SoftmaxCrossEntropy>().label_smoothing) {
+      : OwnKernel(request),
+        smoothing_(request.attributes_as<SoftmaxCrossEntropy>().label_smoothing),
+        top_k_(request.attributes_as<SoftmaxCrossEntropy>().top_k) {
     const Shape& z = request.inputs[0].shape;
     int axis = request.attributes_as<SoftmaxCrossEntropy>().axis;
     if (axis < 0) axis += z.rank();
@@ -95,7 +113,7 @@ class SoftmaxCrossEntropyKernel final : public OwnKernel {
     for (int i = axis + 1; i < z.rank(); ++i) inner_ *= z[i];
     positions_ = outer_ * inner_;
     DTRAIN_CHECK(request.inputs[1].shape.elements() == samples_ * positions_ && classes_ > 0);
-    scratch_bytes = static_cast<size_t>(samples_ * positions_) * (sizeof(double) + 1);
+    scratch_bytes = static_cast<size_t>(samples_ * positions_) * (sizeof(double) + 2);
     if (request.outputs.size() > 1) in_place = {{1, 0}};
   }
 
@@ -103,9 +121,14 @@ class SoftmaxCrossEntropyKernel final : public OwnKernel {
 
   void run(std::span<const void* const> in, std::span<void* const> out, void* scratch,
            const RunContext& context) override {
-    Row row{static_cast<const float*>(in[0]), static_cast<const int32_t*>(in[1]),
-            out.size() > 1 ? static_cast<float*>(out[1]) : nullptr, static_cast<double*>(scratch), nullptr};
+    Row row{static_cast<const float*>(in[0]),
+            static_cast<const int32_t*>(in[1]),
+            out.size() > 1 ? static_cast<float*>(out[1]) : nullptr,
+            static_cast<double*>(scratch),
+            nullptr,
+            nullptr};
     row.correct = reinterpret_cast<uint8_t*>(row.loss + samples_ * positions_);
+    row.among_top = row.correct + samples_ * positions_;
     const int64_t rows = samples_ * outer_;
     if (inner_ == 1) {
       for_pieces(rows, kGrain / classes_, [&](int64_t begin, int64_t end) {
@@ -117,7 +140,7 @@ class SoftmaxCrossEntropyKernel final : public OwnKernel {
         for (int64_t b = begin; b < end; ++b) between(row, b / blocks, b % blocks * kPositions);
       });
     }
-    sum_up(row, context.valid, static_cast<double*>(out[0]));
+    *static_cast<Metrics*>(out[0]) = sum_up(row, context.valid);
   }
 
  private:
@@ -128,6 +151,7 @@ class SoftmaxCrossEntropyKernel final : public OwnKernel {
     float* dz;
     double* loss;  // of each position
     uint8_t* correct;
+    uint8_t* among_top;  // only where top_k_ asks for it
   };
 
   bool known(int64_t label) const { return label >= 0 && label < classes_; }
@@ -186,9 +210,13 @@ class SoftmaxCrossEntropyKernel final : public OwnKernel {
     const double sum = total(sums);
     const double below_top = total(logits) - static_cast<double>(classes_) * static_cast<double>(top);
     record(row, r, 1, z, top, sum, below_top);
+    const int64_t label = row.labels[r];
+    if (top_k_ > 0) {
+      const bool valued = row.loss[r] == row.loss[r];
+      row.among_top[r] = valued && logits_before(z, z[label], label, classes_) < top_k_;
+    }
     if (!row.dz) return;
     float* dz = row.dz + r * classes_;
-    const int64_t label = row.labels[r];
     const float label_e = known(label) ? exponential(z[label] - top) : 0.0f;
     exponentials(z, top, dz, classes_);
     finish(dz, factor(sum, label), rest(), classes_);
@@ -215,6 +243,7 @@ class SoftmaxCrossEntropyKernel final : public OwnKernel {
       factors[i] = factor(sum[i], label);
       label_e[i] = known(label) ? exponential(z[label * inner_ + i] - top[i]) : 0.0f;
     }
+    if (top_k_ > 0) count_top(row, position, z, n);
     if (!row.dz) return;
     float* dz = row.dz + r * classes_ * inner_ + first;
     for (int64_t c = 0; c < classes_; ++c) {
@@ -228,24 +257,37 @@ class SoftmaxCrossEntropyKernel final : public OwnKernel {
     }
   }
 
-  void sum_up(const Row& row, int64_t valid, double* metrics) const {
-    double loss = 0, correct = 0;
+  // Of positions `first` … first + n − 1, whose losses are recorded.
+  void count_top(const Row& row, int64_t first, const float* z, int64_t n) const {
+    float own[kPositions];
+    int32_t before[kPositions] = {};
+    const int32_t* labels = row.labels + first;
+    for (int64_t i = 0; i < n; ++i) own[i] = known(labels[i]) ? z[labels[i] * inner_ + i] : 0.0f;
+    for (int64_t c = 0; c < classes_; ++c)
+      count_before(z + c * inner_, own, labels, static_cast<int32_t>(c), before, n);
+    for (int64_t i = 0; i < n; ++i)
+      row.among_top[first + i] = row.loss[first + i] == row.loss[first + i] && before[i] < top_k_;
+  }
+
+  Metrics sum_up(const Row& row, int64_t valid) const {
+    Metrics metrics{.samples = static_cast<double>(valid)};
     for (int64_t s = 0; s < valid; ++s) {
-      double sample = 0;
-      int64_t hits = 0;
+      double loss = 0;
+      int64_t hits = 0, near = 0;
       for (int64_t p = s * positions_; p < (s + 1) * positions_; ++p) {
-        sample += row.loss[p];
+        loss += row.loss[p];
         hits += row.correct[p];
+        near += top_k_ > 0 ? row.among_top[p] : 0;
       }
-      loss += sample / static_cast<double>(positions_);
-      correct += static_cast<double>(hits) / static_cast<double>(positions_);
+      metrics.loss += loss / static_cast<double>(positions_);
+      metrics.correct += static_cast<double>(hits) / static_cast<double>(positions_);
+      metrics.among_top += static_cast<double>(near) / static_cast<double>(positions_);
     }
-    metrics[0] = loss;
-    metrics[1] = static_cast<double>(valid);
-    metrics[2] = correct;
+    return metrics;
   }
 
   float smoothing_;
+  int64_t top_k_;
   int64_t samples_, classes_, outer_ = 1, inner_ = 1, positions_;  // z is samples × outer × classes × inner
 };
 

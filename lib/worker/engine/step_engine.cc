@@ -4,18 +4,12 @@
 
 namespace dtrain::worker {
 
-void StepEngine::Metrics::add(const Metrics& right) {
-  loss += right.loss;
-  samples += right.samples;
-  correct += right.correct;
-}
-
 // Follows one micro-batch through the executable: waits for parameters, and as each gradient becomes final adds it to
 // the partial sums that it completes. After the node's last micro-batch the sum leaves at once.
 class StepEngine::Backward final : public graph::Observer {
  public:
   Backward(StepEngine& engine, const Work& work, StepPort& port, std::span<Partial> partials, const Partial& running,
-           const double* metrics, bool last)
+           const Metrics& metrics, bool last)
       : engine_(engine), work_(work), port_(port), partials_(partials), running_(running), raw_(metrics), last_(last) {}
 
   Status need_parameter(ParameterIndex p) override {
@@ -25,13 +19,9 @@ class StepEngine::Backward final : public graph::Observer {
   }
 
   void metrics_ready() override {
-    sum_ = {raw_[0], raw_[1], raw_[2]};
-    for (size_t i = partials_.size(); i-- > 0;) {
-      Metrics left = partials_[i].metrics;
-      left.add(sum_);
-      sum_ = left;
-    }
-    if (last_) port_.metrics(work_, sum_.loss, sum_.samples, sum_.correct);
+    sum_ = raw_;
+    for (size_t i = partials_.size(); i-- > 0;) sum_ = partials_[i].metrics + sum_;
+    if (last_) port_.metrics(work_, sum_);
     forward_done_ = true;
     for (ParameterIndex p : early_) leave(p);
   }
@@ -67,7 +57,7 @@ class StepEngine::Backward final : public graph::Observer {
   StepPort& port_;
   std::span<Partial> partials_;  // those that this micro-batch completes, outermost first
   const Partial& running_;
-  const double* raw_;
+  const Metrics& raw_;
   const bool last_;
   bool forward_done_ = false;
   std::vector<ParameterIndex> early_;
@@ -93,12 +83,12 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
   if (training) {
     DTRAIN_TRY_ASSIGN(running.gradients, lease(work, port));
   }
-  double metrics[3] = {};
+  Metrics metrics;
   const uint32_t merges = closing(work, micro_batch);
   Backward backward(*this, work, port, std::span(partials).last(merges), running, metrics,
                     micro_batch + 1 == work.node.last);
   const graph::Binding binding{setup_.values, training ? running.gradients->pointers() : std::span<float* const>(),
-                               metrics};
+                               &metrics};
   const ops::RunContext context{setup_.seed, work.step, micro_batch * program.micro_batch(), micro.valid};
   DTRAIN_TRY(program.run({micro.samples, micro.labels}, binding, context, backward));
 

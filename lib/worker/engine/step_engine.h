@@ -31,14 +31,13 @@ class StepEngine {
   // An error of the port is handed on; everything else is the data's.
   Status run(const Work& work, StepPort& port);
 
+  // All parameter memory has other values, whatever version the next Work says.
+  void forget_versions() { seen_.assign(seen_.size(), -1); }
+
   // How many gradient sets a node of this size needs at the same time.
   static size_t sets_needed(uint32_t node_size) { return ps::fold_depth(node_size) + 1; }
 
  private:
-  struct Metrics {
-    double loss = 0, samples = 0, correct = 0;
-    void add(const Metrics& right);
-  };
   // A finished subtree of the node under way: what its micro-batches sum to.
   struct Partial {
     GradientPool::Lease gradients;  // null in an evaluation

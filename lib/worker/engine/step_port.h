@@ -21,7 +21,7 @@ class StepPort {
   virtual Status await_memory(const Work& work, const std::function<bool()>& free) = 0;
   // Asked between ops, so that a work that is of no use any more does not go on to its end: an error ends it.
   virtual Status still_wanted(const Work&) { return {}; }
-  virtual void metrics(const Work& work, double loss, double samples, double correct) = 0;
+  virtual void metrics(const Work& work, const Metrics& metrics) = 0;
   virtual void gradient(const Work& work, ParameterIndex p, const float* values, std::shared_ptr<const void> owner) = 0;
 };
 
