@@ -10,6 +10,7 @@
 #include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/pool2d.h"
+#include "ops/recurrent.h"
 #include "tests/ops_reference/value.h"
 
 namespace dtrain::ops::test {
@@ -74,6 +75,23 @@ TEST(ReferenceGradient, Conv2d) {
     const auto dw = run_reference("conv2d.backward_weights", a, {in[0], dy}, {f32(w), f32({6})});
     expect_gradient(weighted("conv2d", a, {f32(y)}, dy), in, {{0, dx[0]}, {1, dw[0]}, {2, dw[1]}});
   }
+}
+
+TEST(ReferenceGradient, Recurrent) {
+  const Shape x{2, 3, 4};
+  for (const std::string op : {"lstm", "gru"})
+    for (const Shape& y : {Shape{2, 3, 5}, Shape{2, 5}})
+      for (const bool reverse : {false, true}) {
+        const Recurrent a{reverse};
+        const int64_t gates = op == "lstm" ? 20 : 15;
+        const std::vector<Value> in = {normal(x, 1), uniform({gates, 4}, 2, -1, 1), uniform({gates, 5}, 3, -1, 1),
+                                       uniform({gates}, 4, -1, 1), uniform({gates}, 5, -1, 1)};
+        const std::vector<TensorDesc> out = {f32(y), opaque()};
+        const Value dy = normal(y, 6), workspace = run_reference(op, a, in, out)[1];
+        const auto d = run_reference(op + ".backward", a, {in[0], in[1], in[2], dy, workspace},
+                                     {in[1].desc, in[2].desc, in[3].desc, in[4].desc, in[0].desc});
+        expect_gradient(weighted(op, a, out, dy), in, {{1, d[0]}, {2, d[1]}, {3, d[2]}, {4, d[3]}, {0, d[4]}});
+      }
 }
 
 TEST(ReferenceGradient, Linear) {

@@ -10,6 +10,7 @@
 #include "ops/linear.h"
 #include "ops/loss.h"
 #include "ops/pool2d.h"
+#include "ops/recurrent.h"
 #include "tests/ops_reference/value.h"
 
 namespace dtrain::ops::test {
@@ -46,6 +47,35 @@ TEST(ReferenceValues, Linear) {
   const Value x = floats({2, 3}, {1, 2, 3, 4, 5, 6}), w = floats({2, 3}, {1, 0, -1, 2, 2, 2}),
               b = floats({2}, {10, 20});
   EXPECT_THAT(run_reference("linear", Linear{}, {x, w, b}, {f32({2, 2})})[0].list(), ElementsAre(8, 32, 8, 50));
+}
+
+// Without weights every gate is a half, and what tanh makes of the third bias a half too.
+TEST(ReferenceValues, Lstm) {
+  const float half = std::atanh(0.5f);
+  const Value x = floats({1, 2, 1}, {7, 8}), w = floats({4, 1}, {0, 0, 0, 0});
+  const Value b = floats({4}, {0, 0, half, 0}), zero = floats({4}, {0, 0, 0, 0});
+  const float c1 = 0.25f, c2 = 0.375f;
+  const std::vector<float> states = {0.5f * std::tanh(c1), 0.5f * std::tanh(c2)};
+  for (const auto& biases : {std::pair{b, zero}, std::pair{zero, b}}) {
+    const std::vector<Value> in = {x, w, w, biases.first, biases.second};
+    EXPECT_THAT(run_reference("lstm", Recurrent{}, in, {f32({1, 2, 1})})[0].list(),
+                Pointwise(FloatNear(1e-6f), states));
+    EXPECT_THAT(run_reference("lstm", Recurrent{true}, in, {f32({1, 2, 1})})[0].list(),
+                Pointwise(FloatNear(1e-6f), {states[1], states[0]}));
+    EXPECT_THAT(run_reference("lstm", Recurrent{}, in, {f32({1, 1})})[0].list(),
+                Pointwise(FloatNear(1e-6f), {states[1]}));
+  }
+}
+
+TEST(ReferenceValues, Gru) {
+  const float half = std::atanh(0.5f);
+  const Value x = floats({1, 2, 1}, {7, 8}), w = floats({3, 1}, {0, 0, 0});
+  // The reset gate halves what comes from the state, its bias included.
+  const Value zero = floats({3}, {0, 0, 0});
+  for (const auto& biases :
+       {std::pair{floats({3}, {0, 0, half}), zero}, std::pair{zero, floats({3}, {0, 0, 2 * half})}})
+    EXPECT_THAT(run_reference("gru", Recurrent{}, {x, w, w, biases.first, biases.second}, {f32({1, 2, 1})})[0].list(),
+                Pointwise(FloatNear(1e-6f), {0.25f, 0.375f}));
 }
 
 TEST(ReferenceValues, MaxPool) {
