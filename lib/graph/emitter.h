@@ -37,6 +37,7 @@ class Emitter {
   ValueId parameter(int i) const { return setting_.parameters[static_cast<size_t>(i)]; }
   // Where the gradient of trainable parameter i, or the next value of statistic i, is to be written.
   ValueId parameter_out(int i);
+  const Shape& output_shape() const { return setting_.output_shape; }
   const Shape& shape(ValueId value) const { return setting_.program->at(value).shape; }
   ValueId value(Shape shape, DType dtype = DType::kF32);
   ValueId workspace();  // opaque bytes; the kernel that writes them says how many

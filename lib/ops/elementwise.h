@@ -3,8 +3,8 @@
 //   add       in x1 … xn (n ≥ 2, equal shapes)   out y = act(((x1 + x2) + x3) + …)       attributes: Add
 //   concat    in x1 … xn                         out y, joined along axis                attributes: Axis
 //   slice     in x                               out y = x[…, begin : begin + extent, …] attributes: Slice; the extent
-//   is
-//                                                the output's
+//                                                is the output's
+//   slice.backward     in dy                     out dx: dy there, 0 elsewhere           attributes: Slice
 //   dropout   in x                               out y = keep ? x / (1 − rate) : 0       attributes: Dropout
 //   dropout.backward   in dy                     out dx: the same mask on dy
 //   reorder   in x                               out y: the same values in the layout that outputs[0].layout names

@@ -57,6 +57,18 @@ void slice(const Call& call) {
                 call.in<std::byte>(0) + static_cast<size_t>((o * x[a.axis] + a.begin) * inner) * element, bytes);
 }
 
+void slice_backward(const Call& call) {
+  const auto& a = call.request.attributes_as<Slice>();
+  const Shape &dy = call.in_shape(0), &dx = call.out_shape(0);
+  DTRAIN_CHECK(a.begin >= 0 && a.begin + dy[a.axis] <= dx[a.axis]);
+  const int64_t inner = inner_of(dx, a.axis);
+  for (int64_t i = 0; i < dx.elements(); ++i) {
+    const int64_t place = i / inner % dx[a.axis] - a.begin, outer = i / (inner * dx[a.axis]);
+    const bool inside = place >= 0 && place < dy[a.axis];
+    call.out(0)[i] = inside ? call.in(0)[(outer * dy[a.axis] + place) * inner + i % inner] : 0.0f;
+  }
+}
+
 void dropout(const Call& call) {
   const auto& a = call.request.attributes_as<Dropout>();
   const Shape& x = call.in_shape(0);
@@ -84,6 +96,7 @@ std::optional<std::string> check_plain(const OpRequest& request) {
 const Registration kAdd("reference", "add", std::make_unique<PlainOp>(add));
 const Registration kConcat("reference", "concat", std::make_unique<PlainOp>(concat));
 const Registration kSlice("reference", "slice", std::make_unique<PlainOp>(slice));
+const Registration kSliceBackward("reference", "slice.backward", std::make_unique<PlainOp>(slice_backward));
 const Registration kDropout("reference", "dropout", std::make_unique<PlainOp>(dropout));
 const Registration kDropoutBackward("reference", "dropout.backward", std::make_unique<PlainOp>(dropout));
 const Registration kReorder("reference", "reorder", std::make_unique<PlainOp>(reorder, check_plain));

@@ -1,0 +1,64 @@
+// slice: axis = 1 (the batch is axis 0), begin = 0, end = the axis's end, or extent instead of it. Elements begin … end
+// − 1 along the axis; axis, begin and end may be negative, counted from the end.
+#include <fmt/format.h>
+
+#include "graph/layer_registry.h"
+#include "ops/elementwise.h"
+
+namespace dtrain::graph {
+namespace {
+
+class SliceLayer final : public Layer {
+ public:
+  std::optional<Shape> setup(LayerSetup& s) override {
+    constexpr int64_t kMax = LayerSetup::kMaxExtent;
+    config::TableReader& keys = s.keys();
+    const int64_t given_axis = keys.integer("axis", 1);
+    const int64_t given_begin = keys.integer("begin", 0, -kMax, kMax);
+    const int64_t given_end = keys.integer("end", 0, -kMax, kMax), extent = keys.integer("extent", 0, 1, kMax);
+    if (keys.has("end") && keys.has("extent")) {
+      s.key_error("takes 'end' or 'extent', not both", "extent");
+      return std::nullopt;
+    }
+    if (!s.expect_one_input()) return std::nullopt;
+    Shape y = s.input();
+    const int rank = y.rank() + 1;  // with the batch
+    const int64_t axis = given_axis < 0 ? given_axis + rank : given_axis;
+    if (axis < 1 || axis >= rank) {
+      s.error(fmt::format("'axis' must be from 1 to {} (axis 0 is the batch), or negative from the end, got {}; its {}",
+                          rank - 1, given_axis, s.describe_input()),
+              "axis");
+      return std::nullopt;
+    }
+    slice_.axis = static_cast<int>(axis);
+    int64_t& size = y[slice_.axis - 1];
+    const auto from_end = [&](int64_t place) { return place < 0 ? place + size : place; };
+    slice_.begin = from_end(given_begin);
+    const int64_t end = keys.has("end") ? from_end(given_end) : keys.has("extent") ? slice_.begin + extent : size;
+    if (slice_.begin < 0 || slice_.begin >= size || end > size || end <= slice_.begin) {
+      s.error(
+          fmt::format("elements {} to {} (not included) of axis {}, which has {}: there are none, or not all; its {}",
+                      slice_.begin, end, axis, size, s.describe_input()),
+          keys.has("end")      ? "end"
+          : keys.has("extent") ? "extent"
+                               : "begin");
+      return std::nullopt;
+    }
+    size = end - slice_.begin;
+    return y;
+  }
+
+  void forward(Emitter& e) const override { e.op("slice", slice_, {e.input(0)}, {e.new_output()}); }
+
+  void backward(Emitter& e) const override {
+    if (e.wants_gradient(0)) e.op("slice.backward", slice_, {e.output_gradient()}, {e.new_gradient(0)});
+  }
+
+ private:
+  ops::Slice slice_;
+};
+
+const LayerRegistration<SliceLayer> kRegistration("slice");
+
+}  // namespace
+}  // namespace dtrain::graph
