@@ -1,6 +1,7 @@
 // Small ops on whole values.
 //
 //   add       in x1 … xn (n ≥ 2, equal shapes)   out y = act(((x1 + x2) + x3) + …)       attributes: Add
+//   mul       in x1 … xn (n ≥ 2, equal shapes)   out y = ((x1 · x2) · x3) · …            attributes: none
 //   concat    in x1 … xn                         out y, joined along axis                attributes: Axis
 //   slice     in x                               out y = x[…, begin : begin + extent, …] attributes: Slice; the extent
 //                                                is the output's

@@ -36,6 +36,22 @@ void add_additions(std::vector<OpCase>& cases) {
       }
 }
 
+void add_products(std::vector<OpCase>& cases) {
+  for (const Shape& shape : {Shape{3, 7}, Shape{2, 5, 3, 3}, Shape{2, 16, 4, 4}, Shape{1, 1}, Shape{2, 20, 31, 33}})
+    for (uint32_t n : {2u, 3u, 5u}) {
+      OpCase c{.name = fmt::format("{}_of_{}", n, name_of_shape(shape)),
+               .op = "mul",
+               .attributes = {},
+               .inputs = {},
+               .outputs = {f32(shape)},
+               .forward = {},
+               .tolerance = 1e-6,
+               .nan_at = shape.elements() / 2};
+      for (uint32_t k = 0; k < n; ++k) c.inputs.push_back(normal(shape, 10 + k));
+      cases.push_back(c);
+    }
+}
+
 void add_concats(std::vector<OpCase>& cases) {
   struct Row {
     int axis;
@@ -113,6 +129,7 @@ void add_dropouts(std::vector<OpCase>& cases) {
 std::vector<OpCase> elementwise_cases() {
   std::vector<OpCase> cases;
   add_additions(cases);
+  add_products(cases);
   add_concats(cases);
   add_dropouts(cases);
   for (const Shape& shape : {Shape{2, 5, 3, 3}, Shape{2, 16, 4, 4}, Shape{3, 7}, Shape{1, 1, 1, 1}})
