@@ -52,6 +52,7 @@ std::vector<OpCase> pooling_cases();
 std::vector<OpCase> batch_norm_cases();
 std::vector<OpCase> layer_norm_cases();
 std::vector<OpCase> activation_cases();
+std::vector<OpCase> softmax_cases();
 std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> recurrent_cases();
 std::vector<OpCase> embedding_cases();
