@@ -58,5 +58,6 @@ std::vector<OpCase> recurrent_cases();
 std::vector<OpCase> embedding_cases();
 std::vector<OpCase> attention_cases();
 std::vector<OpCase> loss_cases();
+std::vector<OpCase> shape_cases();
 
 }  // namespace dtrain::ops::test

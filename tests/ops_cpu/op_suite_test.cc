@@ -19,7 +19,7 @@ const std::vector<OpCase>& all_cases() {
     std::vector<OpCase> all;
     for (auto list :
          {convolution_cases, linear_cases, pooling_cases, batch_norm_cases, layer_norm_cases, activation_cases,
-          softmax_cases, elementwise_cases, embedding_cases, attention_cases, recurrent_cases, loss_cases})
+          softmax_cases, elementwise_cases, embedding_cases, attention_cases, recurrent_cases, loss_cases, shape_cases})
       for (OpCase& c : list()) all.push_back(std::move(c));
     return all;
   }();
