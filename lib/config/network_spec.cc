@@ -141,8 +141,8 @@ class Expander {
     check_name(r, name, list);
     const std::vector<std::string> inputs = resolve_inputs(r, siblings, index, list);
     const std::string full = list.prefix + name;
-    list.previous =
-        blocks_.contains(type) ? add_block(layer, type, name, full, inputs) : add_plain(layer, type, full, inputs);
+    list.previous = blocks_.contains(type) ? add_block(layer, type, name, full, inputs)
+                                           : add_plain(layer, type, full, list.prefix, inputs);
     list.local[std::move(name)] = list.previous;
   }
 
@@ -197,7 +197,7 @@ class Expander {
     stopped_ = true;
   }
 
-  std::string add_plain(const Value& layer, const std::string& type, const std::string& full,
+  std::string add_plain(const Value& layer, const std::string& type, const std::string& full, const std::string& prefix,
                         std::vector<std::string> inputs) {
     if (out_.layers.size() >= kMaxLayers) {
       stop_at_limit(layer.position());
@@ -207,7 +207,7 @@ class Expander {
     if (is_name(full) && !names_.insert(full).second && full.find('.') != std::string::npos) {
       error(layer.position(), fmt::format("a second layer is called '{}'; give this one a name of its own", full));
     }
-    LayerSpec spec{full, type, std::move(inputs), layer, layer.position(), layer.find("type")->position()};
+    LayerSpec spec{full, prefix, type, std::move(inputs), layer, layer.position(), layer.find("type")->position()};
     for (const char* key : {"name", "type", "inputs"}) spec.table.erase(key);
     out_.layers.push_back(std::move(spec));
     return full;

@@ -14,7 +14,8 @@ namespace dtrain::config {
 constexpr std::string_view kSampleName = "input";
 
 struct LayerSpec {
-  std::string name;  // full: "stage1.0.c1"
+  std::string name;    // full: "stage1.0.c1"
+  std::string prefix;  // "stage1.0.", which the names in its own list begin with
   std::string type;
   std::vector<std::string> inputs;  // full names of layers above, or "input" for the sample; at least one
   Value table;                      // the other keys, block arguments filled in; for a TableReader

@@ -11,9 +11,11 @@ ops::TensorDesc plain(const Value& value) { return {value.shape, value.dtype, nu
 }  // namespace
 
 ValueId Emitter::parameter_out(int i) {
-  Value value{.shape = shape(parameter(i)), .kind = ValueKind::kParameterOut};
-  value.parameter = setting_.first_parameter + i;
-  return setting_.program->add(std::move(value));
+  const ParameterIndex leaves_as = setting_.parameter_outs[static_cast<size_t>(i)];
+  Value value{.shape = shape(parameter(i))};
+  if (leaves_as != kNoParameter) value.kind = ValueKind::kParameterOut;
+  value.parameter = leaves_as;
+  return parameter_gradients_[static_cast<size_t>(i)] = setting_.program->add(std::move(value));
 }
 
 ValueId Emitter::value(Shape shape, DType dtype) {

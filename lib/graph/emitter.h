@@ -14,6 +14,8 @@ namespace dtrain::graph {
 
 class Emitter {
  public:
+  static constexpr ParameterIndex kNoParameter = -1;
+
   struct Setting {
     Program* program = nullptr;
     Mode mode = Mode::kTrain;
@@ -21,13 +23,16 @@ class Emitter {
     std::string backend;                      // asked only whether it supports a fused form
     int layer = -1;                           // index, for the nodes
     std::vector<ValueId> inputs, parameters;  // parameters in the order in which setup() declared them
-    ParameterIndex first_parameter = 0;
+    // Of each parameter: where its gradient, or next value, leaves the program; kNoParameter: it stays a temporary.
+    std::vector<ParameterIndex> parameter_outs;
     ValueId labels = kNoValue;
     Shape output_shape;          // with the batch
     ops::Activation activation;  // to follow the layer: fused where that is possible
   };
   explicit Emitter(Setting setting)
-      : setting_(std::move(setting)), input_gradients_(setting_.inputs.size(), kNoValue) {}
+      : setting_(std::move(setting)),
+        input_gradients_(setting_.inputs.size(), kNoValue),
+        parameter_gradients_(setting_.parameters.size(), kNoValue) {}
 
   // ---- in both passes
   bool training() const { return setting_.mode == Mode::kTrain; }
@@ -35,7 +40,8 @@ class Emitter {
   int inputs() const { return static_cast<int>(setting_.inputs.size()); }
   ValueId input(int i) const { return setting_.inputs[static_cast<size_t>(i)]; }
   ValueId parameter(int i) const { return setting_.parameters[static_cast<size_t>(i)]; }
-  // Where the gradient of trainable parameter i, or the next value of statistic i, is to be written.
+  // Where the gradient of parameter i, or the next value of statistic i, is to be written. A layer need not ask whether
+  // anybody wants it: an op whose outputs nobody reads is dropped.
   ValueId parameter_out(int i);
   const Shape& output_shape() const { return setting_.output_shape; }
   const Shape& shape(ValueId value) const { return setting_.program->at(value).shape; }
@@ -78,6 +84,8 @@ class Emitter {
     output_gradient_ = output_gradient;
     wants_gradient_ = std::move(wants_gradient);
   }
+  // What backward() took for parameter i; kNoValue where it did not ask.
+  ValueId parameter_gradient(int i) const { return parameter_gradients_[static_cast<size_t>(i)]; }
   ValueId input_gradient(int i) const { return input_gradients_[static_cast<size_t>(i)]; }
 
  private:
@@ -89,7 +97,7 @@ class Emitter {
   bool fused_ = false;
   std::vector<ValueId> saved_;
   std::vector<bool> wants_gradient_;
-  std::vector<ValueId> input_gradients_;
+  std::vector<ValueId> input_gradients_, parameter_gradients_;
 };
 
 }  // namespace dtrain::graph

@@ -45,6 +45,7 @@ class LayerSetup {
         inputs_(std::move(inputs)),
         guessed_(guessed) {}
 
+  const std::string& what() const { return what_; }  // "layer 'conv1' (conv2d)"
   const std::string& type() const { return type_; }
   const std::string& name() const { return name_; }  // full
   config::TableReader& keys() { return keys_; }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "graph/dead_nodes.h"
 #include "graph/emitter.h"
 #include "ops/elementwise.h"
 
@@ -32,12 +33,14 @@ class Lowering {
       parameters_.push_back(program_.add(std::move(value)));
     }
     count_readers();
+    count_users();
     frames_.resize(layers_.size());
     const size_t answer = layers_.size() - (mode_ == Mode::kPredict ? 1 : 0);
     for (size_t i = 0; i < answer; ++i) forward(i);
     if (mode_ == Mode::kPredict) predict(layers_.back());
     if (mode_ == Mode::kTrain)
       for (size_t i = layers_.size(); i-- > 0;) backward(i);
+    drop_dead_nodes(program_);
     return std::move(program_);
   }
 
@@ -56,6 +59,13 @@ class Lowering {
     for (const NetworkLayer& l : layers_)
       for (int i : l.inputs)
         if (i != kSampleInput) ++readers_[static_cast<size_t>(i)];
+  }
+
+  void count_users() {
+    users_.assign(parameters_.size(), 0);
+    parts_.resize(parameters_.size());
+    for (const NetworkLayer& l : layers_)
+      for (ParameterIndex p : l.parameters) ++users_[static_cast<size_t>(p)];
   }
 
   // The layer's own activation, or that of a layer of nothing else which alone reads it.
@@ -78,9 +88,10 @@ class Lowering {
     setting.layer = static_cast<int>(i);
     for (int input : layer.inputs)
       setting.inputs.push_back(input == kSampleInput ? sample_ : frames_[static_cast<size_t>(input)].output);
-    for (int p = 0; p < layer.parameter_count; ++p)
-      setting.parameters.push_back(parameters_[static_cast<size_t>(layer.first_parameter + p)]);
-    setting.first_parameter = layer.first_parameter;
+    for (ParameterIndex p : layer.parameters) {
+      setting.parameters.push_back(parameters_[static_cast<size_t>(p)]);
+      setting.parameter_outs.push_back(frozen(p) || shared(p) ? Emitter::kNoParameter : p);
+    }
     setting.labels = labels_;
     setting.output_shape = with_batch(batch_, layer.output);
     setting.activation = activation_after(i);
@@ -119,11 +130,32 @@ class Lowering {
     } else {
       layer.layer->backward(emit);
     }
+    sum_shared(layer, emit);
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
       if (!wants[k]) continue;
       const ValueId to_input = emit.input_gradient(static_cast<int>(k));
       DTRAIN_CHECK(to_input != kNoValue, "layer {} gives no gradient to its input", layer.name);
       frames_[static_cast<size_t>(layer.inputs[k])].gradients.push_back(to_input);
+    }
+  }
+
+  bool frozen(ParameterIndex p) const {
+    return network_.parameters()[static_cast<size_t>(p)].kind == ParameterKind::kFrozen;
+  }
+  bool shared(ParameterIndex p) const { return users_[static_cast<size_t>(p)] > 1; }
+
+  // The last of a parameter's users, which is the first layer, adds up what all of them gave.
+  void sum_shared(const NetworkLayer& layer, Emitter& emit) {
+    for (size_t i = 0; i < layer.parameters.size(); ++i) {
+      const ParameterIndex p = layer.parameters[i];
+      if (frozen(p) || !shared(p)) continue;
+      std::vector<ValueId>& parts = parts_[static_cast<size_t>(p)];
+      parts.push_back(emit.parameter_gradient(static_cast<int>(i)));
+      DTRAIN_CHECK(parts.back() != kNoValue, "layer {} gives no gradient of its parameter {}", layer.name, i);
+      if (static_cast<int>(parts.size()) < users_[static_cast<size_t>(p)]) continue;
+      Value sum{.shape = network_.parameters()[static_cast<size_t>(p)].shape, .kind = ValueKind::kParameterOut};
+      sum.parameter = p;
+      emit.op("add", ops::Add{}, parts, {program_.add(std::move(sum))});
     }
   }
 
@@ -154,7 +186,9 @@ class Lowering {
   ValueId sample_ = kNoValue, labels_ = kNoValue;
   std::vector<ValueId> parameters_;
   std::vector<Frame> frames_;
-  std::vector<int> readers_;  // of each layer
+  std::vector<int> readers_;                 // of each layer
+  std::vector<int> users_;                   // of each parameter: the layers' places that it has
+  std::vector<std::vector<ValueId>> parts_;  // of the gradient of each that has several, last user first
 };
 
 }  // namespace

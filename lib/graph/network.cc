@@ -21,7 +21,10 @@ const Shape& Network::output() const {
 
 void Network::initialize(ParameterIndex parameter, uint64_t seed, int64_t first, std::span<float> out) const {
   const auto i = static_cast<size_t>(parameter);
-  graph::initialize(initializers_[i], seed, parameters_[i].name, first, out);
+  if (initializers_[i].kind == Initializer::Kind::kOrthogonal)
+    orthogonal_->initialize(initializers_[i], seed, parameters_[i].name, first, out);
+  else
+    graph::initialize(initializers_[i], seed, parameters_[i].name, first, out);
 }
 
 }  // namespace dtrain::graph

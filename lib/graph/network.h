@@ -12,6 +12,7 @@
 #include "config/network_spec.h"
 #include "graph/label_spec.h"
 #include "graph/layer.h"
+#include "graph/orthogonal.h"
 #include "tensor/parameter.h"
 
 namespace dtrain::graph {
@@ -21,14 +22,13 @@ constexpr int kSampleInput = -1;
 struct NetworkLayer {
   std::string name, type;
   std::unique_ptr<const Layer> layer;
-  std::vector<int> inputs;     // indices of layers above, or kSampleInput
-  Shape output;                // of one sample; of the loss a scalar
-  ops::Activation activation;  // that follows it, by its key `activation`
-  ParameterIndex first_parameter = 0;
-  int parameter_count = 0;         // parameters, not their elements
-  int64_t parameter_elements = 0;  // of the trainable ones
-  double forward_flops = 0;        // for one sample, 2 for each multiply-add
-  bool needs_gradient = false;     // it or a layer above has something to train
+  std::vector<int> inputs;                 // indices of layers above, or kSampleInput
+  Shape output;                            // of one sample; of the loss a scalar
+  ops::Activation activation;              // that follows it, by its key `activation`
+  std::vector<ParameterIndex> parameters;  // in the order in which it declared them; some may be a layer's above
+  int64_t parameter_elements = 0;          // of the trainable ones that are its own
+  double forward_flops = 0;                // for one sample, 2 for each multiply-add
+  bool needs_gradient = false;             // it or a layer above has something to train
 };
 
 class Network {
@@ -36,7 +36,7 @@ class Network {
   // Mistakes go to `diagnostics`; nothing where there are any.
   static std::optional<Network> build(const config::NetworkSpec& spec, config::Diagnostics& diagnostics);
 
-  const Shape& input() const { return input_; }                        // one sample
+  const Shape& input() const { return input_; }  // one sample
   // A sample's elements: I32 class numbers below input_classes() where all its readers look them up, else F32 (and 0).
   DType input_dtype() const { return input_classes_ > 0 ? DType::kI32 : DType::kF32; }
   int64_t input_classes() const { return input_classes_; }
@@ -63,6 +63,7 @@ class Network {
   LabelSpec labels_;
   std::vector<ParameterInfo> parameters_;
   std::vector<Initializer> initializers_;
+  std::unique_ptr<OrthogonalMatrices> orthogonal_ = std::make_unique<OrthogonalMatrices>();
 };
 
 }  // namespace dtrain::graph

@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "graph/layer_registry.h"
 #include "graph/network.h"
+#include "graph/parameter_keys.h"
 
 namespace dtrain::graph {
 
@@ -32,6 +33,8 @@ class NetworkBuilder {
   }
 
  private:
+  static constexpr ParameterIndex kOwn = -1;
+
   void add(const config::LayerSpec& spec) {
     index_[spec.name] = static_cast<int>(network_.layers_.size());
     NetworkLayer out;
@@ -85,15 +88,20 @@ class NetworkBuilder {
     LayerSetup setup(what, spec.type, spec.name, keys, std::move(inputs));
     const std::optional<Shape> output = layer.setup(setup);
     if (!layer.is_loss()) read_activation(keys, setup, out);
+    std::vector<ParameterChoice> choices;
+    if (output) choices = read_parameter_keys(setup);
+    keys.also_known("params");
     keys.finish();
     if (output) check_size(*output, setup);
+    if (output) check_tokens(setup, out);
+    const std::vector<ParameterIndex> shared = find_shared(spec, setup, choices);
     if (!output || diagnostics_.errors().size() != errors) {
       DTRAIN_CHECK(!diagnostics_.ok(), "{} failed without saying why", what);
       return false;
     }
     out.output = *output;
     out.forward_flops = setup.flops();
-    add_parameters(setup, out);
+    add_parameters(setup, choices, shared, out);
     note_sample(setup, out);
     if (setup.labels()) network_.labels_ = *setup.labels();
     return true;
@@ -108,6 +116,7 @@ class NetworkBuilder {
     LayerSetup setup(what, spec.type, spec.name, keys, std::move(inputs), true);
     layer.setup(setup);
     if (!layer.is_loss()) read_activation(keys, setup, out);
+    keys.also_known("params");
     keys.finish();
   }
 
@@ -133,15 +142,90 @@ class NetworkBuilder {
     for (const LayerParameter& p : setup.parameters()) check(p.shape, "its " + p.suffix);
   }
 
-  void add_parameters(const LayerSetup& setup, NetworkLayer& out) {
-    out.first_parameter = static_cast<ParameterIndex>(network_.parameters_.size());
-    out.parameter_count = static_cast<int>(setup.parameters().size());
-    for (const LayerParameter& p : setup.parameters()) {
-      network_.parameters_.push_back({out.name + "." + p.suffix, p.shape, p.kind});
-      network_.initializers_.push_back(p.initializer);
-      if (p.kind == ParameterKind::kTrainable) out.parameter_elements += p.shape.elements();
+  // A look-up has no derivative: what it reads must not be trained.
+  void check_tokens(LayerSetup& setup, const NetworkLayer& out) {
+    for (size_t i = 0; i < out.inputs.size(); ++i) {
+      const int at = out.inputs[i], input = static_cast<int>(i);
+      if (at == kSampleInput || setup.token_classes(input) == 0) continue;
+      if (network_.layers_[static_cast<size_t>(at)].needs_gradient)
+        setup.error(fmt::format("looks class numbers up, but its {} is trained, which no look-up lets through",
+                                setup.describe_input(input)));
     }
-    out.needs_gradient = out.parameter_elements > 0;
+  }
+
+  // Of each parameter the one above that it is, or kOwn.
+  std::vector<ParameterIndex> find_shared(const config::LayerSpec& spec, const LayerSetup& setup,
+                                          const std::vector<ParameterChoice>& choices) {
+    std::vector<ParameterIndex> shared;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      shared.push_back(kOwn);
+      if (choices[i].share.empty()) continue;
+      const auto error = [&](std::string_view message) {
+        diagnostics_.error(choices[i].share_position, fmt::format("{}: {}", setup.what(), message));
+      };
+      const auto at = parameter_index_.find(spec.prefix + choices[i].share);
+      if (at == parameter_index_.end()) {
+        if (!hidden_by_a_mistake(spec.prefix + choices[i].share)) error(no_parameter(spec, choices[i].share));
+        continue;
+      }
+      const ParameterInfo& other = network_.parameters_[static_cast<size_t>(at->second)];
+      const LayerParameter& own = setup.parameters()[i];
+      if (other.kind == ParameterKind::kStatistic)
+        error(fmt::format("'{}' is a running statistic, which cannot be shared", choices[i].share));
+      else if (other.shape != own.shape)
+        error(fmt::format("its {} has the shape {}, but '{}' has {}", own.suffix, to_string(own.shape),
+                          choices[i].share, to_string(other.shape)));
+      else
+        shared.back() = at->second;
+    }
+    return shared;
+  }
+
+  // Whether that is a parameter of a layer above that is in error.
+  bool hidden_by_a_mistake(std::string layer) const {
+    for (size_t dot; (dot = layer.rfind('.')) != std::string::npos;) {
+      layer.resize(dot);
+      const auto at = index_.find(layer);
+      if (at != index_.end())
+        return static_cast<size_t>(at->second) < known_.size() && !known_[static_cast<size_t>(at->second)];
+    }
+    return false;
+  }
+
+  std::string no_parameter(const config::LayerSpec& spec, const std::string& share) const {
+    for (size_t i = network_.layers_.size(); i < spec_.layers.size(); ++i) {
+      const std::string& name = spec_.layers[i].name;
+      if ((spec.prefix + share).starts_with(name + "."))
+        return fmt::format("'{}' is of {}; a parameter can be that of a layer above", share,
+                           name == spec.name ? "this layer itself" : "a layer further down");
+    }
+    std::vector<std::string> visible;
+    for (const auto& [name, index] : parameter_index_)
+      if (name.starts_with(spec.prefix)) visible.push_back(name.substr(spec.prefix.size()));
+    const std::string near = nearest(share, visible);
+    return fmt::format("there is no parameter '{}' above{}{}", share,
+                       near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near),
+                       spec.prefix.empty() ? "" : "; inside a block only its own layers can be seen");
+  }
+
+  void add_parameters(const LayerSetup& setup, const std::vector<ParameterChoice>& choices,
+                      const std::vector<ParameterIndex>& shared, NetworkLayer& out) {
+    bool trains = false;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const LayerParameter& p = setup.parameters()[i];
+      ParameterIndex index = shared[i];
+      if (index == kOwn) {
+        index = static_cast<ParameterIndex>(network_.parameters_.size());
+        network_.parameters_.push_back({out.name + "." + p.suffix, p.shape, choices[i].kind, choices[i].rate_multiplier,
+                                        choices[i].decay_multiplier});
+        network_.initializers_.push_back(choices[i].initializer);
+        if (choices[i].kind == ParameterKind::kTrainable) out.parameter_elements += p.shape.elements();
+      }
+      parameter_index_[out.name + "." + p.suffix] = index;
+      out.parameters.push_back(index);
+      trains = trains || network_.parameters_[static_cast<size_t>(index)].kind == ParameterKind::kTrainable;
+    }
+    out.needs_gradient = trains;
     for (int i : out.inputs)
       if (i != kSampleInput && network_.layers_[static_cast<size_t>(i)].needs_gradient) out.needs_gradient = true;
   }
@@ -209,21 +293,25 @@ class NetworkBuilder {
             spec_.layers[i].position,
             fmt::format("layer '{}' ({}) does not reach the loss '{}': nothing reads it{}", layers[i].name,
                         layers[i].type, layers.back().name,
-                        layers[i].parameter_count > 0 ? ", so its parameters would never be trained" : ""));
+                        !layers[i].parameters.empty() ? ", so its parameters would never be trained" : ""));
         continue;
       }
       for (int input : layers[i].inputs)
         if (input != kSampleInput) used[static_cast<size_t>(input)] = true;
     }
     if (!layers.back().needs_gradient)
-      diagnostics_.error(spec_.layers.back().position, "the network has no parameters to train");
+      diagnostics_.error(spec_.layers.back().position,
+                         network_.parameters_.empty()
+                             ? "the network has no parameters to train"
+                             : "the network has nothing to train: all its parameters are frozen");
   }
 
   const config::NetworkSpec& spec_;
   config::Diagnostics& diagnostics_;
   Network network_;
-  std::map<std::string, int> index_;  // by full name
-  std::vector<bool> known_;           // whether the layer's output shape is known
+  std::map<std::string, int> index_;                       // by full name
+  std::map<std::string, ParameterIndex> parameter_index_;  // by the name that it has, or would have, in its layer
+  std::vector<bool> known_;                                // whether the layer's output shape is known
   int sample_readers_ = 0, token_readers_ = 0;
   int64_t input_classes_ = 0;  // the fewest that a reader of the sample knows
 };

@@ -90,6 +90,49 @@ TEST(Lowering, FusesOnlyWhereTheDerivativeNeedsTheOutputAlone) {
   }
 }
 
+TEST(Lowering, FrozenLayersHaveNoBackwardPass) {
+  constexpr char kFrozen[] = "params = { weight = { frozen = true }, bias = { frozen = true } }";
+  // Where all below is frozen too nothing goes there; where something is trained below only the gradient passes.
+  const auto backbone =
+      lowered("[5]", fmt::format(R"({{ type = "linear", units = 3, {0} }}, {{ type = "linear", units = 4, {0} }},
+                                    {{ type = "linear", units = 2 }}, {{ type = "mse" }},)",
+                                 kFrozen));
+  EXPECT_THAT(ops_of(backbone), ElementsAre("linear", "linear", "linear", "mse", "linear.backward_weights"));
+  const auto between =
+      lowered("[5]", fmt::format(R"({{ type = "linear", units = 3 }}, {{ type = "linear", units = 4, {0} }},
+                                    {{ type = "linear", units = 2 }}, {{ type = "mse" }},)",
+                                 kFrozen));
+  EXPECT_THAT(ops_of(between), ElementsAre("linear", "linear", "linear", "mse", "linear.backward_weights",
+                                           "linear.backward_data", "linear.backward_data", "linear.backward_weights"));
+}
+
+TEST(Lowering, OneOfTwoGradientsOfAnOpMayBeUnwanted) {
+  const Program p = lowered("[5]", R"({ type = "linear", units = 2, params.weight.frozen = true }, { type = "mse" },)");
+  ASSERT_EQ(p.nodes.back().op, "linear.backward_weights");
+  EXPECT_EQ(p.at(p.nodes.back().outputs[0]).kind, ValueKind::kTemporary);
+  EXPECT_EQ(p.at(p.nodes.back().outputs[1]).kind, ValueKind::kParameterOut);
+  EXPECT_EQ(p.at(p.nodes.back().outputs[1]).parameter, 1);
+}
+
+TEST(Lowering, GradientsOfASharedParameterAreSummedAtItsFirstLayer) {
+  const Program p = lowered("[5]", R"({ name = "a", type = "linear", units = 5 },
+    { name = "b", type = "linear", units = 5, params.weight.share = "a.weight" },
+    { name = "c", type = "linear", units = 5, params.weight.share = "b.weight" }, { type = "mse" },)");
+  ASSERT_EQ(p.nodes.back().op, "add");
+  EXPECT_EQ(p.nodes.back().layer, 0);
+  EXPECT_EQ(p.at(p.nodes.back().outputs.front()).kind, ValueKind::kParameterOut);
+  EXPECT_EQ(p.at(p.nodes.back().outputs.front()).parameter, 0);
+  std::vector<int> layers;
+  for (ValueId in : p.nodes.back().inputs)
+    for (const Node& n : p.nodes)
+      if (!n.outputs.empty() && n.outputs.front() == in) layers.push_back(n.layer);
+  EXPECT_THAT(layers, ElementsAre(2, 1, 0));
+  int written = 0;
+  for (const Node& n : p.nodes)
+    for (ValueId out : n.outputs) written += p.at(out).kind == ValueKind::kParameterOut;
+  EXPECT_EQ(written, 4);  // one weight, three biases
+}
+
 TEST(Lowering, FlattenComputesNothing) {
   const Program p = lowered("[2, 3, 3]", R"({ type = "flatten" }, { type = "linear", units = 2 }, { type = "mse" },)");
   EXPECT_EQ(p.nodes.front().op, "linear");

@@ -32,8 +32,8 @@ inline LayerFacts layer_facts(const std::string& input, const std::string& layer
     if (l.name != "x") continue;
     facts.output = l.output;
     facts.flops = l.forward_flops;
-    for (int p = 0; p < l.parameter_count; ++p)
-      facts.parameters.push_back(read.network->parameters()[static_cast<size_t>(l.first_parameter + p)]);
+    for (ParameterIndex p : l.parameters)
+      facts.parameters.push_back(read.network->parameters()[static_cast<size_t>(p)]);
   }
   return facts;
 }
