@@ -37,13 +37,13 @@ class Emitter {
   // ---- in both passes
   bool training() const { return setting_.mode == Mode::kTrain; }
   int64_t batch() const { return setting_.batch; }
+  const Shape& output_shape() const { return setting_.output_shape; }
   int inputs() const { return static_cast<int>(setting_.inputs.size()); }
   ValueId input(int i) const { return setting_.inputs[static_cast<size_t>(i)]; }
   ValueId parameter(int i) const { return setting_.parameters[static_cast<size_t>(i)]; }
   // Where the gradient of parameter i, or the next value of statistic i, is to be written. A layer need not ask whether
   // anybody wants it: an op whose outputs nobody reads is dropped.
   ValueId parameter_out(int i);
-  const Shape& output_shape() const { return setting_.output_shape; }
   const Shape& shape(ValueId value) const { return setting_.program->at(value).shape; }
   ValueId value(Shape shape, DType dtype = DType::kF32);
   ValueId workspace();  // opaque bytes; the kernel that writes them says how many
