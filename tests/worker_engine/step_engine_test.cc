@@ -273,7 +273,7 @@ TEST_P(StepEngineTest, AParameterMayChangeOnceItsGradientHasLeft) {
     Overwriting(const graph::Network& network, const ParameterStorage& memory) : network_(network), memory_(memory) {}
     Status await_parameter(const Work&, ParameterIndex) override { return {}; }
     Status await_memory(const Work&, const std::function<bool()>&) override { return fail(ExitCode::kBug, ""); }
-    void metrics(const Work&, double, double, double) override {}
+    void metrics(const Work&, const Metrics&) override {}
     void gradient(const Work&, ParameterIndex p, const float* values, std::shared_ptr<const void>) override {
       const auto n = static_cast<size_t>(network_.parameters()[static_cast<size_t>(p)].shape.elements());
       gradients[p].assign(values, values + n);
@@ -375,7 +375,7 @@ TEST_P(StepEngineTest, AWorkThatIsNotWantedAnyMoreEndsBetweenTwoOps) {
       if (!stopped) return {};
       return fail(ExitCode::kInterrupted, "stopped");
     }
-    void metrics(const Work&, double, double, double) override { stopped = true; }
+    void metrics(const Work&, const Metrics&) override { stopped = true; }
     void gradient(const Work&, ParameterIndex, const float*, std::shared_ptr<const void>) override { ++gradients; }
     bool stopped = false;
     int gradients = 0;
