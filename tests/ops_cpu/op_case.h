@@ -51,6 +51,7 @@ std::vector<OpCase> linear_cases();
 std::vector<OpCase> pooling_cases();
 std::vector<OpCase> batch_norm_cases();
 std::vector<OpCase> layer_norm_cases();
+std::vector<OpCase> group_norm_cases();
 std::vector<OpCase> lrn_cases();
 std::vector<OpCase> activation_cases();
 std::vector<OpCase> softmax_cases();

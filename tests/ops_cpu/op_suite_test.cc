@@ -17,9 +17,9 @@ namespace {
 const std::vector<OpCase>& all_cases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
-    for (auto list : {convolution_cases, linear_cases, pooling_cases, batch_norm_cases, layer_norm_cases, lrn_cases,
-                      activation_cases, softmax_cases, elementwise_cases, embedding_cases, attention_cases,
-                      recurrent_cases, loss_cases, shape_cases})
+    for (auto list : {convolution_cases, linear_cases, pooling_cases, batch_norm_cases, layer_norm_cases,
+                      group_norm_cases, lrn_cases, activation_cases, softmax_cases, elementwise_cases, embedding_cases,
+                      attention_cases, recurrent_cases, loss_cases, shape_cases})
       for (OpCase& c : list()) all.push_back(std::move(c));
     return all;
   }();

@@ -7,10 +7,14 @@
 #include "ops/batch_norm.h"
 #include "ops/conv2d.h"
 #include "ops/elementwise.h"
+#include "ops/group_norm.h"
+#include "ops/layer_norm.h"
 #include "ops/linear.h"
 #include "ops/loss.h"
+#include "ops/lrn.h"
 #include "ops/pool2d.h"
 #include "ops/recurrent.h"
+#include "ops/softmax.h"
 #include "tests/ops_reference/value.h"
 
 namespace dtrain::ops::test {
@@ -144,6 +148,52 @@ TEST(ReferenceGradient, BatchNorm) {
       const std::vector<Value> bare(in.begin(), in.begin() + 3);
       const auto dx = run_reference("batch_norm.backward", a, {values, dy, y[1], y[2], y[5]}, {f32(x)});
       expect_gradient(weighted("batch_norm", a, out, dy), bare, {{0, dx[0]}});
+    }
+}
+
+TEST(ReferenceGradient, LayerNorm) {
+  const LayerNorm a{.epsilon = 1e-2f};
+  const TensorDesc d = f32({5}), rows = f32({6});
+  const std::vector<Value> in = {normal({2, 3, 5}, 1), uniform(d.shape, 2, 1, 2), normal(d.shape, 3)};
+  const Value dy = normal({2, 3, 5}, 4);
+  const std::vector<TensorDesc> out = {dy.desc, rows, rows};
+  const auto y = run_reference("layer_norm", a, in, out);
+  const auto d_all = run_reference("layer_norm.backward", a, {in[0], dy, y[1], y[2], in[1]}, {dy.desc, d, d});
+  expect_gradient(weighted("layer_norm", a, out, dy), in, {{0, d_all[0]}, {1, d_all[1]}, {2, d_all[2]}});
+  const auto dx = run_reference("layer_norm.backward", a, {in[0], dy, y[1], y[2]}, {dy.desc});
+  expect_gradient(weighted("layer_norm", a, out, dy), {in[0]}, {{0, dx[0]}});
+}
+
+TEST(ReferenceGradient, GroupNorm) {
+  const GroupNorm a{.groups = 2, .epsilon = 1e-2f};
+  const TensorDesc c = f32({6}), groups = f32({2, 2});
+  const std::vector<Value> in = {normal({2, 6, 2, 3}, 1), uniform(c.shape, 2, 1, 2), normal(c.shape, 3)};
+  const Value dy = normal({2, 6, 2, 3}, 4);
+  const std::vector<TensorDesc> out = {dy.desc, groups, groups};
+  const auto y = run_reference("group_norm", a, in, out);
+  const auto d = run_reference("group_norm.backward", a, {in[0], dy, y[1], y[2], in[1]}, {dy.desc, c, c});
+  expect_gradient(weighted("group_norm", a, out, dy), in, {{0, d[0]}, {1, d[1]}, {2, d[2]}});
+  const auto dx = run_reference("group_norm.backward", a, {in[0], dy, y[1], y[2]}, {dy.desc});
+  expect_gradient(weighted("group_norm", a, out, dy), {in[0]}, {{0, dx[0]}});
+}
+
+TEST(ReferenceGradient, Lrn) {
+  for (const Lrn& a : {Lrn{3, 2.0f, 0.75f, 1.0f}, Lrn{4, 1.0f, 1.2f, 1.5f}, Lrn{20, 1.0f, 0.5f, 1.0f}}) {
+    const std::vector<Value> in = {normal({2, 6, 2, 2}, 1)};
+    const Value dy = normal({2, 6, 2, 2}, 2);
+    const auto dx = run_reference("lrn.backward", a, {in[0], dy}, {dy.desc});
+    expect_gradient(weighted("lrn", a, {dy.desc}, dy), in, {{0, dx[0]}});
+  }
+}
+
+TEST(ReferenceGradient, Softmax) {
+  for (const std::string op : {"softmax", "log_softmax"})
+    for (int axis : {1, 2}) {
+      const Softmax a{axis};
+      const std::vector<Value> in = {normal({2, 4, 3}, 1)};
+      const Value dy = normal({2, 4, 3}, 2), y = run_reference(op, a, in, {dy.desc})[0];
+      const auto dx = run_reference(op + ".backward", a, {dy, y}, {dy.desc});
+      expect_gradient(weighted(op, a, {dy.desc}, dy), in, {{0, dx[0]}});
     }
 }
 

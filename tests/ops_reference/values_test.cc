@@ -155,9 +155,10 @@ TEST(ReferenceValues, Activations) {
   EXPECT_THAT(at(ActivationKind::kLeakyRelu, 0.1f, {-2, 3}), near({-0.2f, 3}));
 }
 
-TEST(ReferenceValues, AddConcatSlice) {
+TEST(ReferenceValues, AddMulConcatSlice) {
   const Value a = floats({2, 2}, {1, 2, 3, 4}), b = floats({2, 2}, {-5, 5, -5, 5}), c = floats({2, 1}, {7, 8});
   EXPECT_THAT(run_reference("add", Add{kRelu}, {a, b}, {a.desc})[0].list(), ElementsAre(0, 7, 0, 9));
+  EXPECT_THAT(run_reference("mul", {}, {a, b, b}, {a.desc})[0].list(), ElementsAre(25, 50, 75, 100));
   const Value joined = run_reference("concat", Axis{1}, {a, c}, {f32({2, 3})})[0];
   EXPECT_THAT(joined.list(), ElementsAre(1, 2, 7, 3, 4, 8));
   EXPECT_THAT(run_reference("concat", Axis{0}, {a, b}, {f32({4, 2})})[0].list(), ElementsAre(1, 2, 3, 4, -5, 5, -5, 5));
@@ -236,4 +237,3 @@ TEST(ReferenceValues, LabelsAmongTheLargestLogits) {
     EXPECT_EQ(out[0].data<double>()[3], wanted[k]) << k;
   }
 }
-
