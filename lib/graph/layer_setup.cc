@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace dtrain::graph {
 
 void LayerSetup::error(std::string_view message, std::string_view key) {
@@ -46,9 +48,13 @@ void LayerSetup::parameter(std::string suffix, Shape shape, Initializer initiali
 }
 
 ops::Activation LayerSetup::read_activation(ops::ActivationKind kind) {
+  // Below 0 the derivative could not be told from the output.
+  constexpr double kLargest = std::numeric_limits<float>::max();
   ops::Activation activation{kind, 0.0f};
-  if (kind == ops::ActivationKind::kElu) activation.alpha = static_cast<float>(keys_.number("alpha", 1.0));
-  if (kind == ops::ActivationKind::kLeakyRelu) activation.alpha = static_cast<float>(keys_.number("slope", 0.01));
+  if (kind == ops::ActivationKind::kElu)
+    activation.alpha = static_cast<float>(keys_.number("alpha", 1.0, 0.0, kLargest));
+  if (kind == ops::ActivationKind::kLeakyRelu)
+    activation.alpha = static_cast<float>(keys_.number("slope", 0.01, 0.0, kLargest));
   return activation;
 }
 
