@@ -1,5 +1,7 @@
 #include "graph/emitter.h"
 
+#include <algorithm>
+
 #include "ops/registry.h"
 #include "tensor/metrics.h"
 
@@ -16,6 +18,26 @@ ValueId Emitter::parameter_out(int i) {
   if (leaves_as != kNoParameter) value.kind = ValueKind::kParameterOut;
   value.parameter = leaves_as;
   return parameter_gradients_[static_cast<size_t>(i)] = setting_.program->add(std::move(value));
+}
+
+std::vector<Emitter::Piece> Emitter::parameter_pieces(int i) {
+  constexpr int64_t kBlock = kChunkElements * kBlockChunks;
+  const ValueId whole = parameter_out(i);
+  const Value value = setting_.program->at(whole);
+  const int64_t elements = value.shape.elements();
+  if (elements <= kBlock || value.kind != ValueKind::kParameterOut) return {{0, whole}};
+  const int64_t row = elements / value.shape[0];
+  std::vector<Piece> pieces;
+  for (int64_t first = 0; first < elements; first += kBlock) {
+    Value piece = value;
+    piece.first = first;
+    piece.count = std::min(kBlock, elements - first);
+    const int64_t begin = first / row, end = (first + piece.count + row - 1) / row;
+    piece.skip = first - begin * row;
+    piece.shape[0] = end - begin;
+    pieces.push_back({begin, setting_.program->add(std::move(piece))});
+  }
+  return pieces;
 }
 
 ValueId Emitter::value(Shape shape, DType dtype) {

@@ -44,6 +44,13 @@ class Emitter {
   // Where the gradient of parameter i, or the next value of statistic i, is to be written. A layer need not ask whether
   // anybody wants it: an op whose outputs nobody reads is dropped.
   ValueId parameter_out(int i);
+  // The same, cut along the first axis into pieces of whole blocks where the parameter is larger than one, each to be
+  // written by an op of its own. A row on a cut is in both pieces.
+  struct Piece {
+    int64_t row;  // the first
+    ValueId out;  // [rows, …]
+  };
+  std::vector<Piece> parameter_pieces(int i);
   const Shape& shape(ValueId value) const { return setting_.program->at(value).shape; }
   ValueId value(Shape shape, DType dtype = DType::kF32);
   ValueId workspace();  // opaque bytes; the kernel that writes them says how many

@@ -1,6 +1,7 @@
 #include "graph/executable.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "graph/lowering.h"
 
@@ -9,10 +10,14 @@ namespace {
 
 size_t index(int32_t i) { return static_cast<size_t>(i); }
 
+bool is_gradient(const Network& network, ParameterIndex p) {
+  return network.parameters()[index(p)].kind == ParameterKind::kTrainable;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Executable>> Executable::compile(const Network& network, Mode mode, int64_t micro_batch,
-                                                        const std::string& backend) {
+                                                        const std::string& backend, const CompileOptions& options) {
   DTRAIN_CHECK(micro_batch > 0, "an empty micro-batch");
   if (mode == Mode::kTrain) {
     for (const NetworkLayer& l : network.layers())
@@ -20,6 +25,9 @@ Result<std::unique_ptr<Executable>> Executable::compile(const Network& network, 
         return fail(ExitCode::kUsage, fmt::format("layer '{}' ({}): {}", l.name, l.type, *why));
   }
   Program program = lower(network, mode, micro_batch, backend);
+  for (Value& v : program.values)
+    if (v.kind == ValueKind::kParameterOut)
+      v.own = v.count > 0 || (options.own_gradients && is_gradient(network, v.parameter));
   Result<Plan> plan = make_plan(std::move(program), backend);
   if (!plan) return tl::unexpected(std::move(plan.error()));
   return std::unique_ptr<Executable>(new Executable(std::move(*plan), network.parameters().size(), mode, micro_batch));
@@ -31,7 +39,6 @@ Executable::Executable(Plan plan, size_t parameters, Mode mode, int64_t micro_ba
   for (const PlanStep& step : plan_.steps) add_step(step);
   inputs_.resize(input_values_.size());
   outputs_.resize(output_values_.size());
-  find_readiness();
 }
 
 void Executable::add_step(const PlanStep& step) {
@@ -57,39 +64,6 @@ void Executable::add_slot(ValueId value, bool output) {
     caller_pointers_.push_back({root.kind, root.parameter, static_cast<uint32_t>(slots.size()), output});
   }
   slots.push_back(value);
-}
-
-// Where each parameter is needed first, and after which step it is done with.
-void Executable::find_readiness() {
-  constexpr int kNever = -1;
-  std::vector<int> first_read(parameters_, kNever), done(parameters_, kNever);
-  std::vector<bool> written(parameters_, false);
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    const auto at = static_cast<int>(s);
-    for (ValueId v : plan_.steps[s].inputs) {
-      const Value& value = plan_.program.at(plan_.program.root(v));
-      if (value.kind != ValueKind::kParameter && value.kind != ValueKind::kParameterCopy) continue;
-      if (first_read[index(value.parameter)] == kNever) first_read[index(value.parameter)] = at;
-      done[index(value.parameter)] = at;
-    }
-    for (ValueId v : plan_.steps[s].outputs) {
-      const Value& value = plan_.program.at(v);
-      if (value.kind != ValueKind::kParameterOut) continue;
-      written[index(value.parameter)] = true;
-      done[index(value.parameter)] = at;
-    }
-  }
-  for (size_t s = 0; s < steps_.size(); ++s) {
-    const auto at = static_cast<int>(s);
-    steps_[s].first_need = static_cast<uint32_t>(needs_.size());
-    steps_[s].first_ready = static_cast<uint32_t>(readies_.size());
-    for (size_t p = 0; p < parameters_; ++p) {
-      if (first_read[p] == at) needs_.push_back(static_cast<ParameterIndex>(p));
-      if (written[p] && done[p] == at) readies_.push_back(static_cast<ParameterIndex>(p));
-    }
-    steps_[s].needs = static_cast<uint32_t>(needs_.size()) - steps_[s].first_need;
-    steps_[s].readies = static_cast<uint32_t>(readies_.size()) - steps_[s].first_ready;
-  }
 }
 
 void Executable::parameter_changed(ParameterIndex parameter) {
@@ -125,6 +99,24 @@ void Executable::bind(const Feed& feed, const Binding& binding) {
   }
 }
 
+void Executable::hand_over(size_t step, const Binding& binding, Observer& observer) {
+  for (ValueId v : plan_.readiness.after[step]) {
+    const Value& value = plan_.program.at(v);
+    float* callers = binding.outputs[index(value.parameter)];
+    ParameterOutput out{value.parameter, value.first, value.count > 0 ? value.count : value.shape.elements(), callers};
+    if (value.own) {
+      const float* made = reinterpret_cast<const float*>(arena_.data() + plan_.places[index(v)].offset) + value.skip;
+      if (callers) {
+        std::memcpy(callers + out.first, made, static_cast<size_t>(out.elements) * sizeof(float));
+        out.values = callers + out.first;
+      } else {
+        out.values = made;
+      }
+    }
+    observer.ready(out);
+  }
+}
+
 Status Executable::run(const Feed& feed, const Binding& binding, const ops::RunContext& context, Observer& observer) {
   DTRAIN_CHECK(binding.values.size() == parameters_, "{} values for {} parameters", binding.values.size(), parameters_);
   DTRAIN_CHECK(mode_ != Mode::kTrain || binding.outputs.size() == parameters_, "{} outputs for {} parameters",
@@ -133,14 +125,14 @@ Status Executable::run(const Feed& feed, const Binding& binding, const ops::RunC
   bind(feed, binding);
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
-    for (uint32_t n = 0; n < step.needs; ++n) DTRAIN_TRY(observer.need_parameter(needs_[step.first_need + n]));
+    for (ParameterIndex p : plan_.readiness.before[i]) DTRAIN_TRY(observer.need_parameter(p));
     if (step.copy < 0 || !copy_valid_[index(step.copy)]) {
       step.kernel->run({inputs_.data() + step.first_input, step.inputs},
                        {outputs_.data() + step.first_output, step.outputs}, scratch_.data(), context);
       if (step.copy >= 0) copy_valid_[index(step.copy)] = 1;
     }
     if (step.metrics) observer.metrics_ready();
-    for (uint32_t r = 0; r < step.readies; ++r) observer.ready(readies_[step.first_ready + r]);
+    hand_over(i, binding, observer);
     DTRAIN_TRY(observer.step_done(static_cast<int>(i)));
   }
   return {};

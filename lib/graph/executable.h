@@ -23,7 +23,7 @@ namespace dtrain::graph {
 // All pointers are the caller's, to plain row-major arrays aligned to 64 bytes.
 struct Feed {
   const void* samples = nullptr;  // as Network::input_dtype() says, [micro-batch, sample…]
-  const void* labels = nullptr;    // as Network::labels() says, for the micro-batch
+  const void* labels = nullptr;   // as Network::labels() says, for the micro-batch
 };
 
 struct Binding {
@@ -33,10 +33,16 @@ struct Binding {
   float* prediction = nullptr;  // of Mode::kPredict: [micro-batch, Network::output()…]
 };
 
+struct CompileOptions {
+  // Gradients lie in the arena and are seen by the observer only; the caller binds no memory for them (but for
+  // statistics). Saves a set of gradients where each is used at once.
+  bool own_gradients = false;
+};
+
 class Executable {
  public:
   static Result<std::unique_ptr<Executable>> compile(const Network& network, Mode mode, int64_t micro_batch,
-                                                     const std::string& backend);
+                                                     const std::string& backend, const CompileOptions& options = {});
 
   // Fails only with what the observer's need_parameter() or step_done() returns; outputs are undefined then.
   Status run(const Feed& feed, const Binding& binding, const ops::RunContext& context, Observer& observer);
@@ -53,8 +59,6 @@ class Executable {
   struct Step {
     ops::Kernel* kernel;
     uint32_t first_input, inputs, first_output, outputs;  // in inputs_, outputs_
-    uint32_t first_need, needs;                           // in needs_: parameters that it is the first to read
-    uint32_t first_ready, readies;                        // in readies_: parameters that are done after it
     int32_t copy;                                         // -1, or the parameter copy that it makes
     bool metrics;                                         // it writes the loss
   };
@@ -69,7 +73,7 @@ class Executable {
   Executable(Plan plan, size_t parameters, Mode mode, int64_t micro_batch);
   void add_step(const PlanStep& step);
   void add_slot(ValueId value, bool output);
-  void find_readiness();
+  void hand_over(size_t step, const Binding& binding, Observer& observer);
   void allocate();
   void bind(const Feed& feed, const Binding& binding);
 
@@ -82,7 +86,6 @@ class Executable {
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
   std::vector<CallerPointer> caller_pointers_;
-  std::vector<ParameterIndex> needs_, readies_;
   std::vector<uint8_t> copy_valid_;
   Buffer arena_, scratch_, persistent_;
   bool allocated_ = false;

@@ -26,7 +26,10 @@ class Placement {
   }
 
  private:
-  bool in_arena(ValueId v) const { return plan_.program.at(plan_.program.root(v)).kind == ValueKind::kTemporary; }
+  bool in_arena(ValueId v) const {
+    const Value& value = plan_.program.at(plan_.program.root(v));
+    return value.kind == ValueKind::kTemporary || value.own;
+  }
   // The value whose memory `v` uses.
   ValueId owner(ValueId v) const {
     while (owner_[index(v)] != v) v = owner_[index(v)];
@@ -38,6 +41,7 @@ class Placement {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       for (ValueId v : plan_.steps[s].inputs) touch(v, static_cast<int>(s));
       for (ValueId v : plan_.steps[s].outputs) touch(v, static_cast<int>(s));
+      for (ValueId v : plan_.readiness.after[s]) touch(v, static_cast<int>(s));
     }
   }
 
@@ -72,7 +76,7 @@ class Placement {
       if (kind == ValueKind::kParameterCopy) {
         plan_.places[v] = {Plan::Space::kPersistent, plan_.persistent_bytes};
         plan_.persistent_bytes += (items_[v].bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
-      } else if (kind != ValueKind::kTemporary) {
+      } else if (!in_arena(id)) {
         plan_.places[v].space = Plan::Space::kCaller;
       } else if (owner(id) == id && items_[v].last >= 0) {
         arena.push_back(items_[v]);

@@ -19,6 +19,7 @@ class Planner {
 
   Result<Plan> run() {
     for (Node& node : nodes_) DTRAIN_TRY(add(node));
+    plan_.readiness = find_readiness(plan_.steps, plan_.program);
     assign_places(plan_);
     return std::move(plan_);
   }

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "graph/program.h"
+#include "graph/readiness.h"
 #include "ops/op.h"
 
 namespace dtrain::graph {
@@ -39,6 +40,7 @@ struct Plan {
   std::vector<ops::TensorDesc> descs;  // of each value
   std::vector<Place> places;           // of each value; views have their root's
   std::vector<Copy> copies;
+  Readiness readiness;
   size_t arena_bytes = 0, scratch_bytes = 0, persistent_bytes = 0;
 };
 

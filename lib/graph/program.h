@@ -34,6 +34,10 @@ struct Value {
   bool opaque = false;            // a workspace: the kernel that writes it says how large it is
   ParameterIndex parameter = -1;  // of kParameter and kParameterOut
   ValueId view_of = kNoValue;     // the same elements, row-major, under another shape
+  // Of kParameterOut: `count` elements of the parameter from `first` on are here, behind `skip` others that do not
+  // count (of a row that another piece holds too). count 0: this is no piece but the whole.
+  int64_t first = 0, count = 0, skip = 0;
+  bool own = false;  // of kParameterOut: lies in the arena until the observer has seen it, not with the caller
 };
 
 struct Node {

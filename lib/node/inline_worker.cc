@@ -50,10 +50,12 @@ void InlineWorker::metrics(const worker::Work& work, const Metrics& metrics) {
   worker_->protocol().metrics(work, metrics);
 }
 
-void InlineWorker::gradient(const worker::Work& work, ParameterIndex p, const float* values,
+void InlineWorker::gradient(const worker::Work& work, const graph::ParameterOutput& sum,
                             std::shared_ptr<const void> owner) {
-  worker_->protocol().gradient(work, p, values, std::move(owner));
-  transport_.pump();
+  worker_->protocol().gradient(work, {sum.parameter, sum.first, sum.elements, sum.values}, std::move(owner));
+  // Gradients may lie in memory that the next op writes: they are used up here.
+  const Status used = pump_until([&] { return worker_->protocol().unanswered(work) == 0; });
+  DTRAIN_CHECK(used || stopping_, "a gradient is not used");
 }
 
 }  // namespace dtrain::node

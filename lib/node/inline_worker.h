@@ -24,7 +24,7 @@ class InlineWorker final : public WorkerDriver, private worker::StepPort {
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
   void metrics(const worker::Work& work, const Metrics& metrics) override;
-  void gradient(const worker::Work& work, ParameterIndex p, const float* values,
+  void gradient(const worker::Work& work, const graph::ParameterOutput& sum,
                 std::shared_ptr<const void> owner) override;
   // Delivers messages until `done`; there is nobody else to wait for, so running out of them is a bug or the end.
   Status pump_until(const std::function<bool()>& done);

@@ -83,10 +83,10 @@ void ThreadedWorker::metrics(const worker::Work& work, const Metrics& metrics) {
   worker_->protocol().metrics(work, metrics);
 }
 
-void ThreadedWorker::gradient(const worker::Work& work, ParameterIndex p, const float* values,
+void ThreadedWorker::gradient(const worker::Work& work, const graph::ParameterOutput& sum,
                               std::shared_ptr<const void> owner) {
   std::lock_guard lock(mutex_);
-  worker_->protocol().gradient(work, p, values, std::move(owner));
+  worker_->protocol().gradient(work, {sum.parameter, sum.first, sum.elements, sum.values}, std::move(owner));
 }
 
 }  // namespace dtrain::node

@@ -37,7 +37,7 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
   Status still_wanted(const worker::Work& work) override;
   void metrics(const worker::Work& work, const Metrics& metrics) override;
-  void gradient(const worker::Work& work, ParameterIndex p, const float* values,
+  void gradient(const worker::Work& work, const graph::ParameterOutput& sum,
                 std::shared_ptr<const void> owner) override;
 
   const Post post_;

@@ -20,12 +20,14 @@ worker::WorkerProtocol::Setup protocol_setup(const worker::ParameterStorage& mem
 
 WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
                        std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
-                       std::unique_ptr<worker::BatchFeed> feed)
+                       std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once)
     : run_(run),
       memory_(memory),
       begin_(begin),
+      own_gradients_(needs_no_gradients(uses_gradients_at_once, begin.micro_batches)),
       protocol_(table, protocol_setup(memory, std::move(server_ranks), begin), outbox),
-      pool_(table.parameters()),
+      pool_(table.parameters(),
+            own_gradients_ ? worker::ParameterStorage::Of::kStatistics : worker::ParameterStorage::Of::kAll),
       feed_(std::move(feed)) {}
 
 Status WorkerSide::prepare() {
@@ -36,7 +38,9 @@ Status WorkerSide::prepare() {
   setup.micro_batches = begin_.micro_batches;
   setup.eval_micro_batches = begin_.eval_micro_batches;
   setup.values.assign(memory_.pointers().begin(), memory_.pointers().end());
-  DTRAIN_TRY_ASSIGN(setup.train, graph::Executable::compile(*run_.network, graph::Mode::kTrain, micro, "cpu"));
+  graph::CompileOptions options;
+  options.own_gradients = own_gradients_;
+  DTRAIN_TRY_ASSIGN(setup.train, graph::Executable::compile(*run_.network, graph::Mode::kTrain, micro, "cpu", options));
   if (begin_.eval_micro_batches > 0) {
     DTRAIN_TRY_ASSIGN(setup.eval, graph::Executable::compile(*run_.network, graph::Mode::kEval, micro, "cpu"));
   }

@@ -19,11 +19,15 @@ namespace dtrain::node {
 
 class WorkerSide {
  public:
+  // Whether a run can do without memory for a set of gradients: its driver uses each one before the next is made.
+  static bool needs_no_gradients(bool uses_gradients_at_once, uint32_t micro_batches) {
+    return uses_gradients_at_once && micro_batches == 1;
+  }
   // `memory` is where parameters lie (the servers' own, in one process) and must outlive it, like all that is referred
   // to.
   WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
              std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
-             std::unique_ptr<worker::BatchFeed> feed);
+             std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once);
 
   // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's
   // own.
@@ -37,6 +41,7 @@ class WorkerSide {
   const RunDefinition& run_;
   const worker::ParameterStorage& memory_;
   const wire::Begin begin_;
+  const bool own_gradients_;  // of the program: no set of them is kept
   worker::WorkerProtocol protocol_;
   worker::GradientPool pool_;
   std::unique_ptr<worker::BatchFeed> feed_;

@@ -1,7 +1,5 @@
 // How parameters are cut into chunks and blocks, and which shard server owns each block: a pure function of the
-// parameters and the number of servers, the same on every task. A chunk (65,536 elements) is the unit of transfer,
-// checksum, sum and norm; a block (up to four chunks of one parameter, about 1 MiB) is the unit of placement and of
-// commit.
+// parameters and the number of servers, the same on every task.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +9,8 @@
 
 namespace dtrain::ps {
 
-constexpr int64_t kChunkElements = 65'536;
-constexpr int64_t kBlockChunks = 4;
+using dtrain::kBlockChunks;
+using dtrain::kChunkElements;
 // The nodes of blocks up to this size (64 KiB) are pushed without an offer.
 constexpr int64_t kPushedElements = 16'384;
 

@@ -126,16 +126,16 @@ void SimWorker::compute() {
   gradients_.clear();
   if (work_->kind == wire::StepKind::kTrain) {
     ps::Node node = work_->node;
-      if (world_.scenario.parameters[i].kind == ParameterKind::kFrozen) {
-        gradients_.emplace_back();
-        continue;
-      }
     const bool wrong = sabotage == Sabotage::kWrongMicroBatch && world_.sabotage_once();
     if (wrong) node = {node.first + 1, node.last + 1};
     const bool flat = sabotage == Sabotage::kFlatSum && node.size() >= 4 && world_.sabotage_once();
     const bool twice = sabotage == Sabotage::kCountedTwice && world_.sabotage_once();
     for (uint32_t i = 0; i < memory_.size(); ++i) {
       const auto p = static_cast<ParameterIndex>(i);
+      if (world_.scenario.parameters[i].kind == ParameterKind::kFrozen) {
+        gradients_.emplace_back();
+        continue;
+      }
       auto values = std::make_shared<std::vector<float>>(sum(p, c, flat ? ps::Node{node.first, node.first + 1} : node));
       const auto add_leaf = [&](uint32_t k) {
         const std::vector<float> leaf = sum(p, c, {k, k + 1});
@@ -154,7 +154,11 @@ void SimWorker::hand_in() {
   if (!gradients_.empty() && !protocol_.cancelled(*work_)) {
     const std::shared_ptr<std::vector<float>> values = std::move(gradients_.back());
     gradients_.pop_back();
-    if (values) protocol_.gradient(*work_, static_cast<ParameterIndex>(gradients_.size()), values->data(), values);
+    if (values)
+      protocol_.gradient(*work_,
+                         {static_cast<ParameterIndex>(gradients_.size()), 0, static_cast<int64_t>(values->size()),
+                          values->data()},
+                         values);
     if (draw_.percent(50)) {
       hand_in();
     } else {

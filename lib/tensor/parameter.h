@@ -27,4 +27,9 @@ struct ParameterInfo {
 
 using ParameterIndex = int32_t;
 
+// Parameters are cut into chunks, the unit of transfer, checksum, sum and norm, and into blocks of up to four chunks
+// (1 MiB), the unit of placement and of commit.
+constexpr int64_t kChunkElements = 65'536;
+constexpr int64_t kBlockChunks = 4;
+
 }  // namespace dtrain

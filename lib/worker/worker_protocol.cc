@@ -212,14 +212,17 @@ void WorkerProtocol::metrics(const Work& work, const Metrics& metrics) {
           .kind = work.kind, .step = work.step, .first = work.node.first, .last = work.node.last, .metrics = metrics});
 }
 
-void WorkerProtocol::gradient(const Work& work, ParameterIndex parameter, const float* values,
-                              std::shared_ptr<const void> owner) {
+void WorkerProtocol::gradient(const Work& work, const Sum& sum, std::shared_ptr<const void> owner) {
   if (cancelled(work)) return;
   DTRAIN_CHECK(work.kind == wire::StepKind::kTrain && incomplete_ == 0, "step {} has a gradient without its parameters",
                work.step);
-  for (const uint32_t id : table_.of_parameter(parameter)) {
+  int64_t covered = 0;
+  for (const uint32_t id : table_.of_parameter(sum.parameter)) {
     const ps::Block& block = table_.block(id);
-    const auto [at, fresh] = offers_.try_emplace({work.step, work.node, id}, Offered{values + block.first, owner});
+    if (block.first < sum.first || block.first + block.elements > sum.first + sum.elements) continue;
+    covered += block.elements;
+    const float* values = sum.values + (block.first - sum.first);
+    const auto [at, fresh] = offers_.try_emplace({work.step, work.node, id}, Offered{values, owner});
     DTRAIN_CHECK(fresh, "block {} of step {} is offered twice", id, work.step);
     if (block.pushed()) {
       send_chunks(at->first, at->second, all_chunks(block));
@@ -228,6 +231,7 @@ void WorkerProtocol::gradient(const Work& work, ParameterIndex parameter, const 
                    wire::Offer{.step = work.step, .block = id, .first = work.node.first, .last = work.node.last});
     }
   }
+  DTRAIN_CHECK(covered == sum.elements, "a sum of {} elements covers blocks of {}", sum.elements, covered);
 }
 
 void WorkerProtocol::finished(const Work& work) {

@@ -63,9 +63,14 @@ class WorkerProtocol {
   void started(const Work& work);
   // The sums over the node. Goes out before any gradient of the node, so that no step is complete without its metrics.
   void metrics(const Work& work, const Metrics& metrics);
-  // The sum over the node of parameter p's gradient (or, of a statistic, of what the micro-batches make of it).
-  // `values` holds all of its elements and does not change while `owner` is held.
-  void gradient(const Work& work, ParameterIndex parameter, const float* values, std::shared_ptr<const void> owner);
+  // The sum over the node of a parameter's gradient (or, of a statistic, of what the micro-batches make of it): all
+  // elements, or those of some whole blocks. `values` holds them and does not change while `owner` is held.
+  struct Sum {
+    ParameterIndex parameter = 0;
+    int64_t first = 0, elements = 0;
+    const float* values = nullptr;
+  };
+  void gradient(const Work& work, const Sum& sum, std::shared_ptr<const void> owner);
   void finished(const Work& work);
   // How many blocks of this work's gradients still wait for the servers' answer: at 0 their memory is free, but for
   // what messages under way hold.

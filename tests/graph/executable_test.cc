@@ -25,10 +25,18 @@ class Recorder : public Observer {
     if (p == fail_at) return fail(ExitCode::kPeerLost, "gone");
     return {};
   }
-  void ready(ParameterIndex p) override { events.push_back("ready " + name(p)); }
+  void ready(const ParameterOutput& out) override {
+    events.push_back("ready " + name(out.parameter));
+    outputs.push_back({out, {out.values, out.values + out.elements}});
+  }
   void metrics_ready() override { events.push_back("loss"); }
 
+  struct Output {
+    ParameterOutput what;
+    std::vector<float> values;
+  };
   std::vector<std::string> events;
+  std::vector<Output> outputs;
   ParameterIndex fail_at = -1;
 
  private:
@@ -63,9 +71,61 @@ TEST_P(ExecutableTest, NeedsInForwardOrderAndIsReadyInBackwardOrder) {
       Mode::kTrain, 4);
   Recorder recorder(*network_);
   ASSERT_TRUE(run(recorder));
-  // b's weight is read once more after its gradient is there, for the gradient of a's output.
+  // The gradient of a's output comes first: after it nobody reads b's weight, which may change with its gradient.
   EXPECT_THAT(recorder.events, ElementsAre("need a.weight", "need a.bias", "need b.weight", "need b.bias", "loss",
-                                           "ready b.bias", "ready b.weight", "ready a.weight", "ready a.bias"));
+                                           "ready b.weight", "ready b.bias", "ready a.weight", "ready a.bias"));
+}
+
+// A weight of three blocks, whose rows do not end where blocks do.
+constexpr char kWide[] = R"({ name = "a", type = "linear", units = 700 }, { name = "b", type = "linear", units = 2 },
+  { type = "mse" },)";
+
+TEST_P(ExecutableTest, ALargeGradientComesInBlocks) {
+  compile("[1001]", kWide, Mode::kTrain, 3);
+  Recorder recorder(*network_);
+  ASSERT_TRUE(run(recorder));
+  constexpr int64_t kBlock = kChunkElements * kBlockChunks;
+  int64_t next = 0;
+  for (const Recorder::Output& out : recorder.outputs) {
+    if (out.what.parameter != 0) continue;
+    EXPECT_EQ(out.what.first, next);
+    EXPECT_TRUE(out.what.elements == kBlock || out.what.first + out.what.elements == 700 * 1001);
+    EXPECT_EQ(out.what.values, data_->output(0).data() + out.what.first);
+    next += out.what.elements;
+  }
+  EXPECT_EQ(next, 700 * 1001);
+  // dw = dyᵀ·x, whose dy is that of a's bias where there is one sample.
+  compile("[1001]", kWide, Mode::kTrain, 1);
+  Observer nobody;
+  ASSERT_TRUE(run(nobody));
+  const std::span<const float> dw = data_->output(0), dy = data_->output(1), x = data_->samples();
+  for (size_t o = 0; o < 700; ++o)
+    for (size_t i = 0; i < 1001; ++i)
+      ASSERT_NEAR(dw[o * 1001 + i], dy[o] * x[i], 1e-5f * (1 + std::abs(dw[o * 1001 + i]))) << o << " " << i;
+}
+
+TEST_P(ExecutableTest, GradientsOfItsOwnAreTheSame) {
+  for (const auto& [input, layers] : {std::pair{"[3, 6, 6]", kConvolutional}, {"[1001]", kWide}}) {
+    compile(input, layers, Mode::kTrain, 4);
+    Recorder bound(*network_);
+    ASSERT_TRUE(run(bound));
+    auto own = Executable::compile(*network_, Mode::kTrain, 4, GetParam(), {.own_gradients = true});
+    ASSERT_TRUE(own);
+    EXPECT_LE((*own)->arena_bytes(), executable_->arena_bytes() + network_->trainable_elements() * sizeof(float));
+    Binding binding = data_->binding();
+    std::vector<float*> outputs(binding.outputs.begin(), binding.outputs.end());
+    for (size_t p = 0; p < outputs.size(); ++p)
+      if (network_->parameters()[p].kind == ParameterKind::kTrainable) outputs[p] = nullptr;
+    binding.outputs = outputs;
+    Recorder recorder(*network_);
+    ASSERT_TRUE((*own)->run(data_->feed(), binding, data_->context(), recorder));
+    EXPECT_EQ(recorder.events, bound.events);
+    ASSERT_EQ(recorder.outputs.size(), bound.outputs.size());
+    for (size_t i = 0; i < recorder.outputs.size(); ++i) {
+      EXPECT_EQ(recorder.outputs[i].what.first, bound.outputs[i].what.first);
+      EXPECT_EQ(recorder.outputs[i].values, bound.outputs[i].values) << i;
+    }
+  }
 }
 
 TEST_P(ExecutableTest, StatisticsAreReadyInForward) {
@@ -188,13 +248,13 @@ TEST_P(ExecutableTest, AllocatesNothingAfterTheFirstRun) {
 
 TEST_P(ExecutableTest, ReusesMemory) {
   std::string layers;
-  for (int i = 0; i < 8; ++i) layers += R"({ type = "linear", units = 1024 }, )";
-  compile("[1024]", layers + R"({ type = "mse" },)", Mode::kEval, 16);
-  EXPECT_LE(executable_->arena_bytes(), 5u * 16 * 1024 * 4);  // two, and what the kernels use as scratch
-  compile("[1024]", layers + R"({ type = "mse" },)", Mode::kTrain, 16);
+  for (int i = 0; i < 8; ++i) layers += R"({ type = "linear", units = 256 }, )";
+  compile("[256]", layers + R"({ type = "mse" },)", Mode::kEval, 64);
+  EXPECT_LE(executable_->arena_bytes(), 5u * 64 * 256 * 4);  // two, and what the kernels use as scratch
+  compile("[256]", layers + R"({ type = "mse" },)", Mode::kTrain, 64);
   // Training keeps each activation, but only two gradients at once.
-  EXPECT_LE(executable_->arena_bytes(), 13u * 16 * 1024 * 4);
-  EXPECT_GE(executable_->arena_bytes(), 8u * 16 * 1024 * 4);
+  EXPECT_LE(executable_->arena_bytes(), 13u * 64 * 256 * 4);
+  EXPECT_GE(executable_->arena_bytes(), 8u * 64 * 256 * 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ExecutableTest, testing::Values("reference", "cpu"),

@@ -97,7 +97,8 @@ TEST(Network, KeysBelowALayerInErrorAreReadAllTheSame) {
     { name = "d", type = "dropout", rate = 1.4 },
     { name = "e", type = "linear", units = 10 },
     { type = "softmax_cross_entropy" },
-  )").error;
+  )")
+                                .error;
   EXPECT_THAT(error, HasSubstr("'filters'"));
   EXPECT_THAT(error, HasSubstr("'kernle'"));
   EXPECT_THAT(error, HasSubstr("'rate' must be"));

@@ -44,14 +44,14 @@ class Training : public testing::TestWithParam<const char*> {
     Descent(const Network& network, TrainingData& data, Executable& executable, float rate)
         : network_(network), data_(data), executable_(executable), rate_(rate) {}
 
-    void ready(ParameterIndex p) override {
-      const auto i = static_cast<size_t>(p);
+    void ready(const ParameterOutput& out) override {
+      const auto i = static_cast<size_t>(out.parameter);
       const bool statistic = network_.parameters()[i].kind == ParameterKind::kStatistic;
       for (size_t e = 0; e < data_.parameter(i).size(); ++e) {
         float& w = data_.parameter(i)[e];
         w = statistic ? data_.output(i)[e] : w - rate_ * data_.output(i)[e];
       }
-      executable_.parameter_changed(p);
+      executable_.parameter_changed(out.parameter);
     }
 
    private:

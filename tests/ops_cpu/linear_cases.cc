@@ -69,6 +69,20 @@ std::vector<OpCase> linear_cases() {
                    .nan_at = x.elements() / 2};
     if (r.bias) weights.outputs.push_back(f32(b));
     cases.push_back(weights);
+    cases.push_back({.name = r.name,
+                     .op = "linear.backward_rows",
+                     .attributes = LinearRows{r.out / 3},
+                     .inputs = {normal(x, 1), normal(y, 4)},
+                     .outputs = {f32({r.out - r.out / 3 - r.out / 4, r.in})},
+                     .forward = {},
+                     .nan_at = x.elements() / 2});
+    cases.push_back({.name = r.name,
+                     .op = "linear.backward_bias",
+                     .attributes = {},
+                     .inputs = {normal(y, 4)},
+                     .outputs = {f32(b)},
+                     .forward = {},
+                     .nan_at = y.elements() / 2});
   }
   return cases;
 }

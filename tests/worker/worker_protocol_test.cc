@@ -143,10 +143,9 @@ TEST_F(WorkerProtocolTest, SmallBlocksTravelAtOnceLargeOnesWhenTaken) {
   sent_.clear();
   auto gradients = std::make_shared<std::vector<float>>(70'000, 1.0F);
   protocol_.metrics(work, {1.0, 2.0, 3.0, 4.0});
-  protocol_.gradient(work, 1, gradients->data(), gradients);
-  protocol_.gradient(work, 0, gradients->data(), gradients);
-  EXPECT_THAT(sent_.all<wire::MetricNode>(),
-              ElementsAre(wire::MetricNode{StepKind::kTrain, 0, 0, 4, {1.0, 2.0, 3.0, 4.0}}));
+  protocol_.gradient(work, {1, 0, 70'000, gradients->data()}, gradients);
+  protocol_.gradient(work, {0, 0, 10, gradients->data()}, gradients);
+  EXPECT_THAT(sent_.all<wire::MetricNode>(), ElementsAre(wire::MetricNode{StepKind::kTrain, 0, 0, 4, 1.0, 2.0, 3.0}));
   EXPECT_TRUE(std::holds_alternative<wire::MetricNode>(sent_.letters.front().message)) << "metrics go first";
   EXPECT_THAT(sent_.all<wire::Offer>(), ElementsAre(wire::Offer{0, 1, 0, 4}));
   EXPECT_THAT(sent_.all<wire::NodeChunk>(), ElementsAre(wire::NodeChunk{0, 0, 0, 4, 0}));
@@ -239,7 +238,7 @@ TEST_F(WorkerProtocolTest, JumpsAheadWhenOthersHaveDoneTheStep) {
   auto gradients = std::make_shared<std::vector<float>>(10);
   sent_.clear();
   protocol_.metrics(work, {1, 1, 1});
-  protocol_.gradient(work, 0, gradients->data(), gradients);
+  protocol_.gradient(work, {0, 0, 10, gradients->data()}, gradients);
   EXPECT_TRUE(sent_.letters.empty());
   deliver(0, 5, 3);
   EXPECT_THAT(memory_[0], testing::Each(0)) << "memory does not change under a work";

@@ -31,6 +31,15 @@ TEST(ParameterStorage, AlignedZeroedAndApart) {
   }
 }
 
+TEST(ParameterStorage, OfStatisticsHasNoOthers) {
+  const ParameterStorage storage(kParameters, ParameterStorage::Of::kStatistics);
+  EXPECT_EQ(storage.at(0), nullptr);
+  ASSERT_NE(storage.at(1), nullptr);
+  EXPECT_EQ(*storage.at(1), 0);
+  EXPECT_EQ(storage.at(2), nullptr);
+  EXPECT_EQ(ParameterStorage::bytes(kParameters, ParameterStorage::Of::kStatistics), 64u);
+}
+
 TEST(ParameterStorage, BytesCountThePadding) {
   EXPECT_EQ(ParameterStorage::bytes(kParameters), 128u + 64u + 64u);
   EXPECT_EQ(ParameterStorage::bytes({}), 0u);

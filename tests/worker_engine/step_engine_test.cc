@@ -82,8 +82,11 @@ class FakePort final : public StepPort {
     left.emplace_back("metrics");
     sums.metrics = metrics;
   }
-  void gradient(const Work&, ParameterIndex p, const float* values, std::shared_ptr<const void> owner) override {
+  void gradient(const Work&, const graph::ParameterOutput& sum, std::shared_ptr<const void> owner) override {
+    const ParameterIndex p = sum.parameter;
+    const float* values = sum.values;
     const ParameterInfo& info = parameters_[static_cast<size_t>(p)];
+    EXPECT_EQ(sum.elements, info.shape.elements());
     left.push_back(info.name);
     EXPECT_TRUE(owner);
     sums.gradients.resize(parameters_.size());
@@ -274,7 +277,9 @@ TEST_P(StepEngineTest, AParameterMayChangeOnceItsGradientHasLeft) {
     Status await_parameter(const Work&, ParameterIndex) override { return {}; }
     Status await_memory(const Work&, const std::function<bool()>&) override { return fail(ExitCode::kBug, ""); }
     void metrics(const Work&, const Metrics&) override {}
-    void gradient(const Work&, ParameterIndex p, const float* values, std::shared_ptr<const void>) override {
+    void gradient(const Work&, const graph::ParameterOutput& sum, std::shared_ptr<const void>) override {
+      const ParameterIndex p = sum.parameter;
+      const float* values = sum.values;
       const auto n = static_cast<size_t>(network_.parameters()[static_cast<size_t>(p)].shape.elements());
       gradients[p].assign(values, values + n);
       std::fill(memory_.at(p), memory_.at(p) + n, 1e20F);
@@ -376,7 +381,7 @@ TEST_P(StepEngineTest, AWorkThatIsNotWantedAnyMoreEndsBetweenTwoOps) {
       return fail(ExitCode::kInterrupted, "stopped");
     }
     void metrics(const Work&, const Metrics&) override { stopped = true; }
-    void gradient(const Work&, ParameterIndex, const float*, std::shared_ptr<const void>) override { ++gradients; }
+    void gradient(const Work&, const graph::ParameterOutput&, std::shared_ptr<const void>) override { ++gradients; }
     bool stopped = false;
     int gradients = 0;
   } port;

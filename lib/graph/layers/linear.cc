@@ -33,12 +33,21 @@ class LinearLayer final : public Layer {
     e.fused_op("linear", ops::Linear{}, std::move(in), {e.new_output()});
   }
 
+  // The input's gradient first: after it nothing reads the weights, and each piece of their gradient can be used, and
+  // the weights overwritten, while it is in the cache.
   void backward(Emitter& e) const override {
-    std::vector<ValueId> out{e.parameter_out(0)};
-    if (bias_) out.push_back(e.parameter_out(1));
-    e.op("linear.backward_weights", ops::Linear{}, {e.input(0), e.output_gradient()}, std::move(out));
-    if (e.wants_gradient(0))
-      e.op("linear.backward_data", ops::Linear{}, {e.output_gradient(), e.parameter(0)}, {e.new_gradient(0)});
+    const ValueId x = e.input(0), dy = e.output_gradient();
+    if (e.wants_gradient(0)) e.op("linear.backward_data", ops::Linear{}, {dy, e.parameter(0)}, {e.new_gradient(0)});
+    const std::vector<Emitter::Piece> pieces = e.parameter_pieces(0);
+    if (pieces.size() == 1) {
+      std::vector<ValueId> out{pieces[0].out};
+      if (bias_) out.push_back(e.parameter_out(1));
+      e.op("linear.backward_weights", ops::Linear{}, {x, dy}, std::move(out));
+      return;
+    }
+    for (const Emitter::Piece& piece : pieces)
+      e.op("linear.backward_rows", ops::LinearRows{piece.row}, {x, dy}, {piece.out});
+    if (bias_) e.op("linear.backward_bias", {}, {dy}, {e.parameter_out(1)});
   }
 
  private:

@@ -165,7 +165,7 @@ PrimitiveKernel::PrimitiveKernel(const Plan& plan, const OpRequest& request)
   in_place = plan.in_place;
 
   auto add = [&](const Argument& a) {
-    slots_.push_back({dnnl::memory(a.desc, engine(), DNNL_MEMORY_NONE), a.from, a.at, nullptr});
+    slots_.push_back({dnnl::memory(a.desc, engine(), DNNL_MEMORY_NONE), a.from, a.at, a.offset, nullptr});
     arguments_.push_back({a.arg, slots_.back().memory.get()});
   };
   const auto is_workspace = [](const TensorDesc& d) {
@@ -197,6 +197,7 @@ void PrimitiveKernel::run(std::span<const void* const> in, std::span<void* const
     void* data = s.from == From::kInput    ? const_cast<void*>(in[s.at])
                  : s.from == From::kOutput ? out[s.at]
                                            : static_cast<std::byte*>(scratch) + s.at;
+    data = static_cast<std::byte*>(data) + s.offset;
     if (data == s.current) continue;
     const dnnl_status_t status = dnnl_memory_set_data_handle(s.memory.get(), data);
     DTRAIN_CHECK(status == dnnl_success, "oneDNN does not take a pointer: {}", dnnl_status2str(status));

@@ -76,9 +76,9 @@ struct Argument {
   int arg;  // DNNL_ARG_…
   dnnl::memory::desc desc;
   From from;
-  size_t at;  // which input or output; the byte in the kernel's own scratch
-  bool view =
-      false;  // the desc is another view of a row-major value (a transposed matrix), so says nothing of its layout
+  size_t at;          // which input or output; the byte in the kernel's own scratch
+  bool view = false;  // the desc is another view of a row-major value (a transposed matrix): says nothing of its layout
+  size_t offset = 0;  // the byte of the value with which the view begins
 };
 
 // What a kernel is made of. input_layouts and outputs follow from the arguments unless set.
@@ -101,7 +101,7 @@ class PrimitiveKernel : public Kernel {
   struct Slot {
     dnnl::memory memory;
     From from;
-    size_t at;
+    size_t at, offset;
     void* current;  // oneDNN clears padding whenever it is given a pointer: only changes are told
   };
   dnnl::primitive primitive_;

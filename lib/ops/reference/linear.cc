@@ -50,9 +50,33 @@ void backward_weights(const Call& call) {
   }
 }
 
+void backward_rows(const Call& call) {
+  const float *x = call.in(0), *dy = call.in(1);
+  const int64_t n = call.out_shape(0)[0], in = call.out_shape(0)[1], rows = call.in_shape(0).elements() / in;
+  const int64_t out = call.in_shape(1).at(-1), first = call.request.attributes_as<LinearRows>().first;
+  for (int64_t o = 0; o < n; ++o)
+    for (int64_t i = 0; i < in; ++i) {
+      double sum = 0;
+      for (int64_t r = 0; r < rows; ++r) sum += static_cast<double>(x[r * in + i]) * dy[r * out + first + o];
+      call.out(0)[o * in + i] = static_cast<float>(sum);
+    }
+}
+
+void backward_bias(const Call& call) {
+  const float* dy = call.in(0);
+  const int64_t out = call.out_shape(0)[0], rows = call.in_shape(0).elements() / out;
+  for (int64_t o = 0; o < out; ++o) {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r) sum += dy[r * out + o];
+    call.out(0)[o] = static_cast<float>(sum);
+  }
+}
+
 const Registration kForward("reference", "linear", std::make_unique<PlainOp>(forward));
 const Registration kData("reference", "linear.backward_data", std::make_unique<PlainOp>(backward_data));
 const Registration kWeights("reference", "linear.backward_weights", std::make_unique<PlainOp>(backward_weights));
+const Registration kRows("reference", "linear.backward_rows", std::make_unique<PlainOp>(backward_rows));
+const Registration kBias("reference", "linear.backward_bias", std::make_unique<PlainOp>(backward_bias));
 
 }  // namespace
 }  // namespace dtrain::ops::reference

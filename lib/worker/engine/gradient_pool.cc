@@ -22,8 +22,8 @@ struct GradientPool::State {
   }
 };
 
-GradientPool::GradientPool(std::span<const ParameterInfo> parameters)
-    : parameters_(parameters), state_(std::make_shared<State>()) {}
+GradientPool::GradientPool(std::span<const ParameterInfo> parameters, ParameterStorage::Of of)
+    : parameters_(parameters), of_(of), state_(std::make_shared<State>()) {}
 
 GradientPool::~GradientPool() { on_return(nullptr); }
 
@@ -40,7 +40,7 @@ GradientPool::Lease GradientPool::try_lease(size_t at_most) {
       set = state_->free.back();
       state_->free.pop_back();
     } else if (state_->sets.size() < at_most) {
-      state_->sets.push_back(std::make_unique<ParameterStorage>(parameters_));
+      state_->sets.push_back(std::make_unique<ParameterStorage>(parameters_, of_));
       set = state_->sets.back().get();
     }
   }

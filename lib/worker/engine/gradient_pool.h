@@ -16,7 +16,8 @@ class GradientPool {
  public:
   using Lease = std::shared_ptr<const ParameterStorage>;
 
-  explicit GradientPool(std::span<const ParameterInfo> parameters);
+  explicit GradientPool(std::span<const ParameterInfo> parameters,
+                        ParameterStorage::Of of = ParameterStorage::Of::kAll);
   ~GradientPool();
 
   // A free set, made anew where fewer than `at_most` exist; null where all are leased.
@@ -27,6 +28,7 @@ class GradientPool {
  private:
   struct State;
   std::span<const ParameterInfo> parameters_;
+  const ParameterStorage::Of of_;
   std::shared_ptr<State> state_;
 };
 

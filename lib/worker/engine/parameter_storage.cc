@@ -8,20 +8,25 @@ size_t aligned_bytes(const ParameterInfo& p) {
   return (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
 }
 
+bool holds(ParameterStorage::Of of, const ParameterInfo& p) {
+  return of == ParameterStorage::Of::kAll || p.kind == ParameterKind::kStatistic;
+}
+
 }  // namespace
 
-size_t ParameterStorage::bytes(std::span<const ParameterInfo> parameters) {
+size_t ParameterStorage::bytes(std::span<const ParameterInfo> parameters, Of of) {
   size_t bytes = 0;
-  for (const ParameterInfo& p : parameters) bytes += aligned_bytes(p);
+  for (const ParameterInfo& p : parameters)
+    if (holds(of, p)) bytes += aligned_bytes(p);
   return bytes;
 }
 
-ParameterStorage::ParameterStorage(std::span<const ParameterInfo> parameters) : buffer_(bytes(parameters)) {
+ParameterStorage::ParameterStorage(std::span<const ParameterInfo> parameters, Of of) : buffer_(bytes(parameters, of)) {
   buffer_.zero();
   std::byte* at = buffer_.data();
   for (const ParameterInfo& p : parameters) {
-    pointers_.push_back(reinterpret_cast<float*>(at));
-    at += aligned_bytes(p);
+    pointers_.push_back(holds(of, p) ? reinterpret_cast<float*>(at) : nullptr);
+    if (holds(of, p)) at += aligned_bytes(p);
   }
 }
 

@@ -12,13 +12,15 @@ namespace dtrain::worker {
 
 class ParameterStorage {
  public:
+  // Which parameters have an array; the others' pointers are null.
+  enum class Of { kAll, kStatistics };
   // Zeroed, so that the first step does not pay for page faults in the middle of backward.
-  explicit ParameterStorage(std::span<const ParameterInfo> parameters);
+  explicit ParameterStorage(std::span<const ParameterInfo> parameters, Of of = Of::kAll);
 
   // Each aligned to 64 bytes.
   std::span<float* const> pointers() const { return pointers_; }
   float* at(ParameterIndex p) const { return pointers_[static_cast<size_t>(p)]; }
-  static size_t bytes(std::span<const ParameterInfo> parameters);
+  static size_t bytes(std::span<const ParameterInfo> parameters, Of of = Of::kAll);
 
  private:
   Buffer buffer_;

@@ -23,17 +23,17 @@ class StepEngine::Backward final : public graph::Observer {
     for (size_t i = partials_.size(); i-- > 0;) sum_ = partials_[i].metrics + sum_;
     if (last_) port_.metrics(work_, sum_);
     forward_done_ = true;
-    for (ParameterIndex p : early_) leave(p);
+    for (const graph::ParameterOutput& out : early_) leave(out);
   }
 
   // A running statistic is final in the middle of the forward pass. It leaves only with the gradients: a node of step t
   // says that every parameter was there at version t, and that the metrics are on their way.
-  void ready(ParameterIndex p) override {
+  void ready(const graph::ParameterOutput& out) override {
     if (!running_.gradients) return;
     if (forward_done_)
-      leave(p);
+      leave(out);
     else
-      early_.push_back(p);
+      early_.push_back(out);
   }
 
   Status step_done(int) override { return port_.still_wanted(work_); }
@@ -41,15 +41,16 @@ class StepEngine::Backward final : public graph::Observer {
   const Metrics& sum() const { return sum_; }
 
  private:
-  void leave(ParameterIndex p) {
-    const auto n = static_cast<size_t>(engine_.parameters_[static_cast<size_t>(p)].shape.elements());
-    const GradientPool::Lease* sum = &running_.gradients;
+  void leave(graph::ParameterOutput out) {
+    const auto n = static_cast<size_t>(out.elements);
+    const GradientPool::Lease* holder = &running_.gradients;
     for (size_t i = partials_.size(); i-- > 0;) {
-      float* left = partials_[i].gradients->at(p);
-      ps::add({left, n}, {(*sum)->at(p), n});
-      sum = &partials_[i].gradients;
+      float* left = partials_[i].gradients->at(out.parameter) + out.first;
+      ps::add({left, n}, {out.values, n});
+      out.values = left;
+      holder = &partials_[i].gradients;
     }
-    if (last_) port_.gradient(work_, p, (*sum)->at(p), *sum);
+    if (last_) port_.gradient(work_, out, *holder);
   }
 
   StepEngine& engine_;
@@ -60,7 +61,7 @@ class StepEngine::Backward final : public graph::Observer {
   const Metrics& raw_;
   const bool last_;
   bool forward_done_ = false;
-  std::vector<ParameterIndex> early_;
+  std::vector<graph::ParameterOutput> early_;
   Metrics sum_;
 };
 
@@ -101,7 +102,6 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
   partials.push_back(std::move(running));
   return {};
 }
-  if (parameters_[static_cast<size_t>(p)].kind == ParameterKind::kFrozen) version = 0;
 
 Result<GradientPool::Lease> StepEngine::lease(const Work& work, StepPort& port) {
   GradientPool::Lease lease;
@@ -112,6 +112,7 @@ Result<GradientPool::Lease> StepEngine::lease(const Work& work, StepPort& port) 
 
 void StepEngine::note_version(ParameterIndex p, int64_t version) {
   int64_t& seen = seen_[static_cast<size_t>(p)];
+  if (parameters_[static_cast<size_t>(p)].kind == ParameterKind::kFrozen) version = 0;
   if (seen == version) return;
   seen = version;
   setup_.train->parameter_changed(p);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "graph/observer.h"
 #include "worker/worker_protocol.h"
 
 namespace dtrain::worker {
@@ -22,7 +23,9 @@ class StepPort {
   // Asked between ops, so that a work that is of no use any more does not go on to its end: an error ends it.
   virtual Status still_wanted(const Work&) { return {}; }
   virtual void metrics(const Work& work, const Metrics& metrics) = 0;
-  virtual void gradient(const Work& work, ParameterIndex p, const float* values, std::shared_ptr<const void> owner) = 0;
+  // The sum over the node of a parameter's output, or of a piece of it that is whole blocks. The values stay as they
+  // are while `owner` is held.
+  virtual void gradient(const Work& work, const graph::ParameterOutput& sum, std::shared_ptr<const void> owner) = 0;
 };
 
 }  // namespace dtrain::worker
