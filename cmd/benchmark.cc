@@ -1,5 +1,6 @@
 // dtrain benchmark step: how fast a training step is.
 #include <fmt/format.h>
+#include <omp.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include "node/step_timer.h"
 #include "observe/task_log.h"
 #include "process.h"
+#include "step_profile.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -27,7 +29,7 @@ namespace {
 struct StepFlags {
   RunFileFlags run_file;
   int threads = 1, steps = 20, warmup = 3, workers = 1;
-  bool json = false;
+  bool json = false, profile = false;
   // Of a task that the benchmark has started.
   ClusterFlags cluster;
   int task = -1, listen_fd = -1;
@@ -37,6 +39,7 @@ struct Figures {
   double min_ms = 0, median_ms = 0, samples_per_s = 0;  // from the median
   int64_t peak_rss_mb = 0;                              // of the largest process
   int64_t batch = 0;                                    // samples of a step
+  std::string profile;                                  // text, or JSON
 };
 
 Figures figures(std::vector<Nanoseconds> steps, int64_t batch) {
@@ -97,6 +100,8 @@ Result<Figures> time_here(const StepFlags& flags) {
   // Loaded here, so that data that cannot be read is an error of the command.
   DTRAIN_TRY_ASSIGN(auto feed, node::FixedFeed::load(run, plan.micro_batches));
   setup.feed = [&feed](const wire::Begin&) { return std::move(feed); };
+  worker::OpProfile profile(clock, flags.warmup * static_cast<int64_t>(plan.micro_batches));
+  if (flags.profile) setup.profile = &profile;
   ExitCode end;
   if (!given) {
     end = node::run_solo(run, std::move(setup), files, clock, log, interrupts);
@@ -107,7 +112,13 @@ Result<Figures> time_here(const StepFlags& flags) {
   }
   if (end != ExitCode::kDone) return fail(end, "the benchmark's run did not end well");
   if (timer.steps().empty()) return Figures{.peak_rss_mb = peak_rss_mib()};
-  return figures(timer.steps(), run.spec.train.batch);
+  Figures f = figures(timer.steps(), run.spec.train.batch);
+  if (flags.profile) {
+    omp_set_num_threads(flags.threads);
+    const ops::cpu::MachinePeak peak = ops::cpu::measure_peak();
+    f.profile = (flags.json ? profile_json : profile_text)(profile, *run.network, peak);
+  }
+  return f;
 }
 
 // Starts the workers, each with a server beside it, and gathers what they print.
@@ -169,8 +180,12 @@ Result<Figures> time_cluster(const StepFlags& flags) {
 
 Status benchmark_step(const StepFlags& flags) {
   const bool child = flags.task >= 0;
+  if (flags.profile && flags.workers > 1)
+    return fail(ExitCode::kUsage, "--profile is of one process: leave out --workers");
   DTRAIN_TRY_ASSIGN(const Figures f, flags.workers > 1 && !child ? time_cluster(flags) : time_here(flags));
-  if (flags.json)
+  if (flags.profile)
+    fmt::print("{}\n", f.profile);
+  else if (flags.json)
     fmt::print("{}\n", json_line(f, flags));
   else
     fmt::print(
@@ -202,6 +217,8 @@ const Command kBenchmark{"benchmark", "say how fast a training step is",
                                           "worker processes with servers beside them, train.batch samples each")
                                ->check(CLI::Range(1, 1024))
                                ->capture_default_str();
+                           add_switch(*step, "--profile", flags->profile,
+                                      "print where the time goes, by op and by layer, beside the machine's peak");
                            add_switch(*step, "--json", flags->json, "print one line of JSON");
                            // For the tasks that the benchmark starts itself.
                            step->add_option("--worker_hosts", flags->cluster.worker_hosts, "")->group("");

@@ -71,6 +71,13 @@ void Executable::parameter_changed(ParameterIndex parameter) {
     if (plan_.copies[c].parameter == parameter) copy_valid_[c] = 0;
 }
 
+size_t Executable::bytes_moved(int step) const {
+  size_t bytes = 0;
+  for (ValueId v : plan_.steps[index(step)].inputs) bytes += plan_.descs[index(v)].bytes();
+  for (ValueId v : plan_.steps[index(step)].outputs) bytes += plan_.descs[index(v)].bytes();
+  return bytes;
+}
+
 void Executable::allocate() {
   arena_ = Buffer(plan_.arena_bytes);
   scratch_ = Buffer(plan_.scratch_bytes);
@@ -131,6 +138,7 @@ Status Executable::run(const Feed& feed, const Binding& binding, const ops::RunC
                        {outputs_.data() + step.first_output, step.outputs}, scratch_.data(), context);
       if (step.copy >= 0) copy_valid_[index(step.copy)] = 1;
     }
+    observer.computed(static_cast<int>(i));
     if (step.metrics) observer.metrics_ready();
     hand_over(i, binding, observer);
     DTRAIN_TRY(observer.step_done(static_cast<int>(i)));

@@ -53,6 +53,8 @@ class Executable {
   size_t arena_bytes() const { return plan_.arena_bytes + plan_.scratch_bytes; }  // activations, gradients, scratch
   size_t persistent_bytes() const { return plan_.persistent_bytes; }              // parameters in other layouts
   const std::vector<PlanStep>& steps() const { return plan_.steps; }
+  // What a step reads and writes.
+  size_t bytes_moved(int step) const;
 
  private:
   // What happens around one step; ranges are of the lists below.

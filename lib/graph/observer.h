@@ -26,6 +26,8 @@ class Observer {
   virtual void ready(const ParameterOutput&) {}
   // The loss is known; in training, backward follows.
   virtual void metrics_ready() {}
+  // After every op's kernel, before ready() hands over what it made; for profiles. An index of Executable::steps().
+  virtual void computed(int) {}
   // After every op, for profiles and to end early: an error ends the run. An index of Executable::steps().
   virtual Status step_done(int) { return {}; }
 };

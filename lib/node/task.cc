@@ -189,7 +189,7 @@ void Task::begin(const wire::Begin& begin) {
                           : std::make_unique<DataFeed>(run_, begin.micro_batches, begin.eval_micro_batches);
   working_ = true;
   around_.driver.begin(std::make_unique<WorkerSide>(run_, table_, *memory_, server_ranks_, begin, around_.worker_outbox,
-                                                    std::move(feed), setup_.in_place),
+                                                    std::move(feed), setup_.in_place, setup_.profile),
                        *this);
 }
 

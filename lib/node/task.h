@@ -42,6 +42,7 @@ struct TaskSetup {
   // Of rank 0, which is the coordinator: what its options leave to the run (tasks, table) is filled in by the task.
   std::optional<cluster::CoordinatorOptions> coordinator;
   cluster::CoordinatorEvents* events = nullptr;
+  worker::OpProfile* profile = nullptr;  // of the worker's training ops
   // In one process the server's values are the worker's memory.
   bool in_place = false;
   // Where the worker's micro-batches come from; empty: the run's data.

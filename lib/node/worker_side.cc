@@ -20,10 +20,11 @@ worker::WorkerProtocol::Setup protocol_setup(const worker::ParameterStorage& mem
 
 WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
                        std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
-                       std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once)
+                       std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once, worker::OpProfile* profile)
     : run_(run),
       memory_(memory),
       begin_(begin),
+      profile_(profile),
       own_gradients_(needs_no_gradients(uses_gradients_at_once, begin.micro_batches)),
       protocol_(table, protocol_setup(memory, std::move(server_ranks), begin), outbox),
       pool_(table.parameters(),
@@ -37,6 +38,7 @@ Status WorkerSide::prepare() {
   setup.seed = run_.spec.seed;
   setup.micro_batches = begin_.micro_batches;
   setup.eval_micro_batches = begin_.eval_micro_batches;
+  setup.profile = profile_;
   setup.values.assign(memory_.pointers().begin(), memory_.pointers().end());
   graph::CompileOptions options;
   options.own_gradients = own_gradients_;

@@ -27,7 +27,8 @@ class WorkerSide {
   // to.
   WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
              std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
-             std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once);
+             std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once,
+             worker::OpProfile* profile = nullptr);
 
   // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's
   // own.
@@ -41,6 +42,7 @@ class WorkerSide {
   const RunDefinition& run_;
   const worker::ParameterStorage& memory_;
   const wire::Begin begin_;
+  worker::OpProfile* const profile_;
   const bool own_gradients_;  // of the program: no set of them is kept
   worker::WorkerProtocol protocol_;
   worker::GradientPool pool_;

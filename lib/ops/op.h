@@ -56,6 +56,7 @@ class Kernel {
   std::vector<DType> input_types;        // wanted; empty: those of the request
   std::vector<TensorDesc> outputs;       // the request's, with layouts; opaque outputs (workspaces) get their size here
   size_t scratch_bytes = 0;
+  double flops = 0;  // of one run, 2 for each multiply-add of its products; 0 where it has none. For profiles
   std::vector<std::pair<int, int>> in_place;  // (output, input) pairs that may share one buffer
 };
 

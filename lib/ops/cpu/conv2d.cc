@@ -33,6 +33,12 @@ struct Geometry {
     if (a.groups > 1) w = {a.groups, w[0] / a.groups, w[1], w[2], w[3]};
   }
   memory::desc bias() const { return plain({y[1]}); }
+  // Of each of the three products.
+  double flops() const {
+    double n = 2.0 * static_cast<double>(y[0] * y[2] * y[3]);
+    for (int64_t d : w) n *= static_cast<double>(d);
+    return n;
+  }
 
   memory::dims x, w, y, stride, dilation, pad;
 };
@@ -101,7 +107,8 @@ class Forward final : public OnednnOp {
     Plan plan{.primitive = p,
               .arguments = {{DNNL_ARG_SRC, p.src_desc(), From::kInput, 0},
                             {DNNL_ARG_WEIGHTS, p.weights_desc(), From::kInput, 1},
-                            {DNNL_ARG_DST, p.dst_desc(), From::kOutput, 0}}};
+                            {DNNL_ARG_DST, p.dst_desc(), From::kOutput, 0}},
+              .flops = g.flops()};
     if (bias) plan.arguments.push_back({DNNL_ARG_BIAS, p.bias_desc(), From::kInput, 2});
     return plan;
   }
@@ -118,7 +125,8 @@ class BackwardData final : public OnednnOp {
     return Plan{.primitive = p,
                 .arguments = {{DNNL_ARG_DIFF_DST, p.diff_dst_desc(), From::kInput, 0},
                               {DNNL_ARG_WEIGHTS, p.weights_desc(), From::kInput, 1},
-                              {DNNL_ARG_DIFF_SRC, p.diff_src_desc(), From::kOutput, 0}}};
+                              {DNNL_ARG_DIFF_SRC, p.diff_src_desc(), From::kOutput, 0}},
+                .flops = g.flops()};
   }
 };
 
@@ -137,7 +145,8 @@ class BackwardWeights final : public OnednnOp {
     Plan plan{.primitive = p,
               .arguments = {{DNNL_ARG_SRC, p.src_desc(), From::kInput, 0},
                             {DNNL_ARG_DIFF_DST, p.diff_dst_desc(), From::kInput, 1},
-                            {DNNL_ARG_DIFF_WEIGHTS, p.diff_weights_desc(), From::kOutput, 0}}};
+                            {DNNL_ARG_DIFF_WEIGHTS, p.diff_weights_desc(), From::kOutput, 0}},
+              .flops = g.flops()};
     if (bias) plan.arguments.push_back({DNNL_ARG_DIFF_BIAS, p.diff_bias_desc(), From::kOutput, 1});
     return plan;
   }

@@ -22,7 +22,8 @@ class BackwardRows final : public OnednnOp {
         .primitive = p,
         .arguments = {{DNNL_ARG_SRC, a, From::kInput, 1, /*view=*/true, static_cast<size_t>(first) * sizeof(float)},
                       {DNNL_ARG_WEIGHTS, x, From::kInput, 0, /*view=*/true},
-                      {DNNL_ARG_DST, dw, From::kOutput, 0}}};
+                      {DNNL_ARG_DST, dw, From::kOutput, 0}},
+        .flops = 2.0 * static_cast<double>(n) * static_cast<double>(in) * static_cast<double>(rows)};
   }
 };
 

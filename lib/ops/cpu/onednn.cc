@@ -163,6 +163,7 @@ PrimitiveKernel::PrimitiveKernel(const Plan& plan, const OpRequest& request)
   for (TensorDesc& o : outputs) o.layout = nullptr;
   for (const auto& [at, desc] : plan.workspaces) outputs[at] = desc;
   in_place = plan.in_place;
+  flops = plan.flops;
 
   auto add = [&](const Argument& a) {
     slots_.push_back({dnnl::memory(a.desc, engine(), DNNL_MEMORY_NONE), a.from, a.at, a.offset, nullptr});

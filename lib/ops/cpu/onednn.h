@@ -88,6 +88,7 @@ struct Plan {
   std::vector<std::pair<size_t, TensorDesc>> workspaces = {};  // outputs whose size the kernel sets
   std::vector<std::pair<int, int>> in_place = {};
   size_t own_scratch = 0;  // bytes for arguments From::kScratch
+  double flops = 0;
 };
 
 class PrimitiveKernel : public Kernel {

@@ -10,7 +10,9 @@ class StepEngine::Backward final : public graph::Observer {
  public:
   Backward(StepEngine& engine, const Work& work, StepPort& port, std::span<Partial> partials, const Partial& running,
            const Metrics& metrics, bool last)
-      : engine_(engine), work_(work), port_(port), partials_(partials), running_(running), raw_(metrics), last_(last) {}
+      : engine_(engine), work_(work), port_(port), partials_(partials), running_(running), raw_(metrics), last_(last) {
+    if (work.kind == wire::StepKind::kTrain) profile_ = engine.setup_.profile;
+  }
 
   Status need_parameter(ParameterIndex p) override {
     DTRAIN_TRY(port_.await_parameter(work_, p));
@@ -36,7 +38,13 @@ class StepEngine::Backward final : public graph::Observer {
       early_.push_back(out);
   }
 
-  Status step_done(int) override { return port_.still_wanted(work_); }
+  void computed(int op) override {
+    if (profile_) profile_->computed(op);
+  }
+  Status step_done(int op) override {
+    if (profile_) profile_->done(op);
+    return port_.still_wanted(work_);
+  }
 
   const Metrics& sum() const { return sum_; }
 
@@ -60,6 +68,7 @@ class StepEngine::Backward final : public graph::Observer {
   const Partial& running_;
   const Metrics& raw_;
   const bool last_;
+  OpProfile* profile_ = nullptr;
   bool forward_done_ = false;
   std::vector<graph::ParameterOutput> early_;
   Metrics sum_;
@@ -91,7 +100,10 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
   const graph::Binding binding{setup_.values, training ? running.gradients->pointers() : std::span<float* const>(),
                                &metrics};
   const ops::RunContext context{setup_.seed, work.step, micro_batch * program.micro_batch(), micro.valid};
+  OpProfile* profile = training ? setup_.profile : nullptr;
+  if (profile) profile->begin(program);
   DTRAIN_TRY(program.run({micro.samples, micro.labels}, binding, context, backward));
+  if (profile) profile->end();
 
   // The subtree that ends here lies in the set of its leftmost micro-batch; the others are free again.
   if (merges > 0) {

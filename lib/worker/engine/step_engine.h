@@ -12,6 +12,7 @@
 #include "graph/executable.h"
 #include "worker/engine/batch_feed.h"
 #include "worker/engine/gradient_pool.h"
+#include "worker/engine/op_profile.h"
 #include "worker/engine/step_port.h"
 
 namespace dtrain::worker {
@@ -24,6 +25,7 @@ class StepEngine {
     uint32_t eval_micro_batches = 0;                 // 0: no evaluations
     std::vector<const float*> values;                // parameter memory, plain
     std::unique_ptr<graph::Executable> train, eval;  // eval may be null
+    OpProfile* profile = nullptr;                    // of training
   };
   // `parameters`, `feed`, `pool` and the memory outlive the engine.
   StepEngine(std::span<const ParameterInfo> parameters, Setup setup, BatchFeed& feed, GradientPool& pool);
