@@ -102,8 +102,9 @@ TEST(Lowering, FrozenLayersHaveNoBackwardPass) {
       lowered("[5]", fmt::format(R"({{ type = "linear", units = 3 }}, {{ type = "linear", units = 4, {0} }},
                                     {{ type = "linear", units = 2 }}, {{ type = "mse" }},)",
                                  kFrozen));
-  EXPECT_THAT(ops_of(between), ElementsAre("linear", "linear", "linear", "mse", "linear.backward_weights",
-                                           "linear.backward_data", "linear.backward_data", "linear.backward_weights"));
+  EXPECT_THAT(ops_of(between),
+              ElementsAre("linear", "linear", "linear", "mse", "linear.backward_data", "linear.backward_weights",
+                          "linear.backward_data", "linear.backward_weights"));
 }
 
 TEST(Lowering, OneOfTwoGradientsOfAnOpMayBeUnwanted) {

@@ -160,7 +160,7 @@ TEST(ParameterKeys, GradientOfASharedParameter) {
     std::vector<ParameterIndex> order;
     struct Order : Observer {
       explicit Order(std::vector<ParameterIndex>& o) : out(o) {}
-      void ready(ParameterIndex p) override { out.push_back(p); }
+      void ready(const ParameterOutput& o) override { out.push_back(o.parameter); }
       std::vector<ParameterIndex>& out;
     } observer(order);
     auto first = Executable::compile(*tied.network, Mode::kTrain, 6, backend);
@@ -186,7 +186,7 @@ TEST(ParameterKeys, NothingIsWrittenForAFrozenOne) {
   auto executable = Executable::compile(*read.network, Mode::kTrain, 4, "cpu");
   ASSERT_TRUE(executable) << executable.error().message;
   struct Seen : Observer {
-    void ready(ParameterIndex p) override { parameters.push_back(p); }
+    void ready(const ParameterOutput& out) override { parameters.push_back(out.parameter); }
     std::vector<ParameterIndex> parameters;
   } seen;
   ASSERT_TRUE((*executable)->run(data.feed(), data.binding(), data.context(), seen));

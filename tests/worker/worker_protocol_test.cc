@@ -145,7 +145,8 @@ TEST_F(WorkerProtocolTest, SmallBlocksTravelAtOnceLargeOnesWhenTaken) {
   protocol_.metrics(work, {1.0, 2.0, 3.0, 4.0});
   protocol_.gradient(work, {1, 0, 70'000, gradients->data()}, gradients);
   protocol_.gradient(work, {0, 0, 10, gradients->data()}, gradients);
-  EXPECT_THAT(sent_.all<wire::MetricNode>(), ElementsAre(wire::MetricNode{StepKind::kTrain, 0, 0, 4, 1.0, 2.0, 3.0}));
+  EXPECT_THAT(sent_.all<wire::MetricNode>(),
+              ElementsAre(wire::MetricNode{StepKind::kTrain, 0, 0, 4, {1.0, 2.0, 3.0, 4.0}}));
   EXPECT_TRUE(std::holds_alternative<wire::MetricNode>(sent_.letters.front().message)) << "metrics go first";
   EXPECT_THAT(sent_.all<wire::Offer>(), ElementsAre(wire::Offer{0, 1, 0, 4}));
   EXPECT_THAT(sent_.all<wire::NodeChunk>(), ElementsAre(wire::NodeChunk{0, 0, 0, 4, 0}));
@@ -296,7 +297,6 @@ TEST_F(WorkerProtocolTest, AChunkThatIsThereIsNotWrittenAgain) {
   EXPECT_THAT(memory_[0], testing::Each(1));
 }
 
-TEST_F(WorkerProtocolTest, PeersThatBreakTheProtocolAreErrors) {
 TEST(WorkerProtocolFrozen, IsPulledOnceAndIsEveryVersion) {
   constexpr wire::Rank kServer = 0;
   const ps::BlockTable table({{"still", {10}, ParameterKind::kFrozen}, {"moves", {5}, ParameterKind::kTrainable}}, 1);
@@ -332,6 +332,7 @@ TEST(WorkerProtocolFrozen, IsPulledOnceAndIsEveryVersion) {
   EXPECT_TRUE(protocol.next_work());
 }
 
+TEST_F(WorkerProtocolTest, PeersThatBreakTheProtocolAreErrors) {
   assign(0, 9, 0, 4);
   std::vector<float> values(10);
   const ByteSpan payload = as_byte_span(std::span(values));

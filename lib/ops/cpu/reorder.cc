@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "ops/cpu/onednn.h"
+#include "ops/cpu/weight_tiles.h"
 #include "ops/registry.h"
 
 namespace dtrain::ops::cpu {
@@ -75,6 +76,7 @@ class Reorder final : public OnednnOp {
   }
   Result<std::unique_ptr<Kernel>> plan(const OpRequest& r) const override {
     if (same_layout(r.inputs[0].layout, r.outputs[0].layout)) return std::make_unique<CopyKernel>(r);
+    if (auto tiles = make_tile_reorder(r)) return tiles;
     if (!differently_seen(r)) return OnednnOp::plan(r);
     auto [first, second] = steps(r);
     DTRAIN_TRY_ASSIGN(auto to_middle, OnednnOp::plan(first));
