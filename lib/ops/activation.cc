@@ -20,6 +20,7 @@ constexpr Row kRows[] = {
     {ActivationKind::kSoftplus, "softplus", false},
     {ActivationKind::kElu, "elu", true},
     {ActivationKind::kLeakyRelu, "leaky_relu", true},
+    {ActivationKind::kRelu6, "relu6", true},
 };
 
 }  // namespace

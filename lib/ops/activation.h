@@ -5,9 +5,10 @@
 //
 // Both may run in place (x→y, dy→dx). Attributes: Activation. Definitions are PyTorch's:
 //   relu max(x,0) · sigmoid 1/(1+e⁻ˣ) · tanh · gelu x·Φ(x) with erf · gelu_tanh its tanh approximation ·
-//   silu x·sigmoid(x) · softplus log(1+eˣ) · elu x>0 ? x : α(eˣ−1) · leaky_relu x>0 ? x : slope·x
-// The forms that use y take α ≥ 0 and slope ≥ 0. relu and sigmoid, fused ones too, may give 0 where x is NaN (oneDNN's
-// do): who watches for numbers that are not finite looks at the gradients, before they are applied.
+//   silu x·sigmoid(x) · softplus log(1+eˣ) · elu x>0 ? x : α(eˣ−1) · leaky_relu x>0 ? x : slope·x ·
+//   relu6 min(max(x,0),6)
+// The forms that use y take α ≥ 0 and slope ≥ 0. relu, relu6 and sigmoid, fused ones too, may give 0 where x is NaN
+// (oneDNN's do): who watches for numbers that are not finite looks at the gradients, before they are applied.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,19 @@
 
 namespace dtrain::ops {
 
-enum class ActivationKind { kNone, kRelu, kSigmoid, kTanh, kGelu, kGeluTanh, kSilu, kSoftplus, kElu, kLeakyRelu };
+enum class ActivationKind {
+  kNone,
+  kRelu,
+  kSigmoid,
+  kTanh,
+  kGelu,
+  kGeluTanh,
+  kSilu,
+  kSoftplus,
+  kElu,
+  kLeakyRelu,
+  kRelu6
+};
 
 struct Activation {
   ActivationKind kind = ActivationKind::kNone;
@@ -30,6 +43,6 @@ std::optional<ActivationKind> activation_by_name(std::string_view name);
 std::string_view name_of(ActivationKind kind);
 std::vector<std::string> activation_names();  // without "none"
 // Whether the derivative is computed from the output (so that the input need not be kept). The others use the input.
-bool backward_uses_output(ActivationKind kind);  // relu, sigmoid, tanh, elu, leaky_relu
+bool backward_uses_output(ActivationKind kind);  // relu, sigmoid, tanh, elu, leaky_relu, relu6
 
 }  // namespace dtrain::ops

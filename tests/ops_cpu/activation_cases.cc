@@ -12,7 +12,7 @@ std::vector<OpCase> activation_cases() {
     for (const Shape& shape : {Shape{3, 7}, Shape{2, 5, 3, 3}, Shape{2, 16, 4, 4}, Shape{1}, Shape{5, 3, 2}}) {
       std::string form = name;
       for (int64_t d : shape.dims()) form += fmt::format("_{}", d);
-      Value x = uniform(shape, 1, -4.0f, 4.0f);
+      Value x = uniform(shape, 1, -4.0f, a.kind == ActivationKind::kRelu6 ? 9.0f : 4.0f);
       x.data()[0] = 0.0f;
       cases.push_back({.name = form,
                        .op = "activation",

@@ -43,7 +43,7 @@ struct OpCase {
 
 // Whether the activation must give NaN for NaN (see ops/activation.h).
 inline bool keeps_nan(const Activation& a) {
-  return a.kind != ActivationKind::kRelu && a.kind != ActivationKind::kSigmoid;
+  return a.kind != ActivationKind::kRelu && a.kind != ActivationKind::kRelu6 && a.kind != ActivationKind::kSigmoid;
 }
 
 std::vector<OpCase> convolution_cases();

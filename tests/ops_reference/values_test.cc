@@ -153,6 +153,7 @@ TEST(ReferenceValues, Activations) {
   EXPECT_THAT(at(ActivationKind::kSoftplus, 0, {0, 1000, -1000}), near({0.6931472f, 1000, 0}));
   EXPECT_THAT(at(ActivationKind::kElu, 2, {-1, 3}), near({-1.2642411f, 3}));
   EXPECT_THAT(at(ActivationKind::kLeakyRelu, 0.1f, {-2, 3}), near({-0.2f, 3}));
+  EXPECT_THAT(at(ActivationKind::kRelu6, 0, {-2, 3, 6, 7}), ElementsAre(0, 3, 6, 6));
 }
 
 TEST(ReferenceValues, AddMulConcatSlice) {

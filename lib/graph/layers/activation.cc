@@ -1,5 +1,5 @@
-// relu, sigmoid, tanh, gelu, gelu_tanh, silu, softplus, elu (alpha = 1), leaky_relu (slope = 0.01): element by element,
-// as ops/activation.h defines them. Any shape, which stays.
+// relu, sigmoid, tanh, gelu, gelu_tanh, silu, softplus, elu (alpha = 1), leaky_relu (slope = 0.01), relu6: element by
+// element, as ops/activation.h defines them. Any shape, which stays.
 #include "base/check.h"
 #include "graph/layer_registry.h"
 
@@ -37,7 +37,8 @@ class ActivationLayer final : public Layer {
 using Registration = LayerRegistration<ActivationLayer>;
 const Registration kRegistrations[] = {Registration("relu"),     Registration("sigmoid"),   Registration("tanh"),
                                        Registration("gelu"),     Registration("gelu_tanh"), Registration("silu"),
-                                       Registration("softplus"), Registration("elu"),       Registration("leaky_relu")};
+                                       Registration("softplus"), Registration("elu"),       Registration("leaky_relu"),
+                                       Registration("relu6")};
 
 }  // namespace
 }  // namespace dtrain::graph

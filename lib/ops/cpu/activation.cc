@@ -21,7 +21,8 @@ class Forward final : public OnednnOp {
     if (auto why = refused(a)) return tl::unexpected(*why);
     const auto x = present(r.inputs[0]);
     dnnl::eltwise_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, algorithm_of(a.kind, false), x, alpha_of(a), 0.0f}, attributes(), engine());
+        {dnnl::prop_kind::forward_training, algorithm_of(a.kind, false), x, alpha_of(a), beta_of(a)}, attributes(),
+        engine());
     return Plan{
         .primitive = forward,
         .arguments = {{DNNL_ARG_SRC, x, From::kInput, 0}, {DNNL_ARG_DST, x, From::kOutput, 0}},
@@ -38,8 +39,8 @@ class Backward final : public OnednnOp {
     const auto common = present(r.inputs[r.inputs[1].layout ? 1 : 0]);
     const auto algorithm = algorithm_of(a.kind, true);
     dnnl::eltwise_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, algorithm, common, alpha_of(a), 0.0f}, attributes(), engine());
-    dnnl::eltwise_backward::primitive_desc backward({algorithm, common, common, alpha_of(a), 0.0f}, attributes(),
+        {dnnl::prop_kind::forward_training, algorithm, common, alpha_of(a), beta_of(a)}, attributes(), engine());
+    dnnl::eltwise_backward::primitive_desc backward({algorithm, common, common, alpha_of(a), beta_of(a)}, attributes(),
                                                     engine(), forward);
     const int saved = backward_uses_output(a.kind) ? DNNL_ARG_DST : DNNL_ARG_SRC;
     return Plan{

@@ -111,7 +111,7 @@ dnnl::primitive_attr attributes(const Activation& fused) {
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (fused.kind != ActivationKind::kNone) {
     dnnl::post_ops post;
-    post.append_eltwise(1.0f, algorithm_of(fused.kind, false), alpha_of(fused), 0.0f);
+    post.append_eltwise(1.0f, algorithm_of(fused.kind, false), alpha_of(fused), beta_of(fused));
     attr.set_post_ops(post);
   }
   return attr;
@@ -137,11 +137,15 @@ dnnl::algorithm algorithm_of(ActivationKind kind, bool backward) {
       return algorithm::eltwise_swish;
     case ActivationKind::kSoftplus:
       return algorithm::eltwise_soft_relu;
+    case ActivationKind::kRelu6:
+      return backward ? algorithm::eltwise_clip_v2_use_dst_for_bwd : algorithm::eltwise_clip_v2;
     case ActivationKind::kNone:
       break;
   }
   check_failed(__FILE__, __LINE__, "an activation", "");
 }
+
+float beta_of(const Activation& activation) { return activation.kind == ActivationKind::kRelu6 ? 6.0f : 0.0f; }
 
 float alpha_of(const Activation& activation) {
   switch (activation.kind) {

@@ -68,6 +68,7 @@ dnnl::primitive_attr attributes(const Activation& fused = {});
 // oneDNN's algorithm for an activation; `backward` takes the form that the backward op's `saved` calls for.
 dnnl::algorithm algorithm_of(ActivationKind kind, bool backward);
 float alpha_of(const Activation& activation);
+float beta_of(const Activation& activation);
 
 enum class From { kInput, kOutput, kScratch };
 

@@ -44,6 +44,8 @@ double activate(const Activation& a, double x) {
       return x > 0 ? x : a.alpha * std::expm1(x);
     case ActivationKind::kLeakyRelu:
       return x > 0 ? x : a.alpha * x;
+    case ActivationKind::kRelu6:
+      return x < 0 ? 0 : x > 6 ? 6 : x;
   }
   check_failed(__FILE__, __LINE__, "a known activation", "");
 }
@@ -75,6 +77,8 @@ double derivative(const Activation& a, double saved) {
       return y > 0 ? 1 : y + a.alpha;
     case ActivationKind::kLeakyRelu:
       return y > 0 ? 1 : a.alpha;
+    case ActivationKind::kRelu6:
+      return y > 0 && y < 6 ? 1 : 0;
   }
   check_failed(__FILE__, __LINE__, "a known activation", "");
 }
@@ -94,8 +98,9 @@ void backward(const Call& call) {
   float* dx = call.out(0);
   for (int64_t i = 0, n = call.in_shape(0).elements(); i < n; ++i) {
     const double slope = derivative(a, saved[i]);
-    // relu chooses, it does not multiply: 0 even where dy is not finite.
-    dx[i] = a.kind == ActivationKind::kRelu && slope == 0 ? 0.0f : static_cast<float>(dy[i] * slope);
+    // relu and relu6 choose, they do not multiply: 0 even where dy is not finite.
+    const bool chooses = a.kind == ActivationKind::kRelu || a.kind == ActivationKind::kRelu6;
+    dx[i] = chooses && slope == 0 ? 0.0f : static_cast<float>(dy[i] * slope);
   }
 }
 
