@@ -29,6 +29,22 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.1f} GiB", bytes / (1 << 30));
 }
 
+// What the layers' `params` say of training, a line for each parameter that is not like the others.
+void print_special_parameters(const graph::Network& network) {
+  for (const graph::NetworkLayer& layer : network.layers()) {
+    for (ParameterIndex index : layer.parameters) {
+      const ParameterInfo& p = network.parameters()[static_cast<size_t>(index)];
+      if (!p.name.starts_with(layer.name + "."))
+        fmt::print("{}: shares {}\n", layer.name, p.name);
+      else if (p.kind == ParameterKind::kFrozen)
+        fmt::print("{}: frozen, {} elements\n", p.name, p.shape.elements());
+      else if (p.rate_multiplier != 1 || p.decay_multiplier != 1)
+        fmt::print("{}: learning rate times {}, weight decay times {}\n", p.name, p.rate_multiplier,
+                   p.decay_multiplier);
+    }
+  }
+}
+
 void print_layers(const graph::Network& network) {
   fmt::print("{:<28} {:<22} {:<20} {:>12} {:>16}\n", "layer", "type", "output", "parameters", "forward FLOPs");
   fmt::print("{:<28} {:<22} {:<20} {:>12} {:>16}\n", "input", "", to_string(network.input()), "", "");
@@ -38,8 +54,10 @@ void print_layers(const graph::Network& network) {
                    ? layer.type
                    : fmt::format("{} + {}", layer.type, ops::name_of(layer.activation.kind)),
                to_string(layer.output), layer.parameter_elements, layer.forward_flops);
-  fmt::print("{} trainable parameters, {:.4g} forward FLOPs a sample\n\n", network.trainable_elements(),
+  fmt::print("{} trainable parameters, {:.4g} forward FLOPs a sample\n", network.trainable_elements(),
              network.forward_flops());
+  print_special_parameters(network);
+  fmt::print("\n");
 }
 
 void print_servers(const ps::BlockTable& table, size_t slots) {
