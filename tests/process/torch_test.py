@@ -7,7 +7,7 @@ import cluster
 
 DATA = "/usr/share/datasets/fashion-mnist"
 RUN = f"""
-include = ["{cluster.ROOT}/configs/lenet.toml"]
+include = ["{cluster.ROOT}/configs/networks/lenet.toml"]
 name = "lenet"
 seed = 5
 [data.train]
