@@ -13,16 +13,16 @@ class TrainingData {
  public:
   TrainingData(const Network& network, int64_t n, uint64_t seed = 1) : n_(n) {
     samples_ = Buffer(static_cast<size_t>(n * network.input().elements()) * sizeof(float));
-    fill(samples_.as<float>(), seed, "samples");
+    if (network.input_dtype() == DType::kI32)
+      fill_classes(samples_.as<int32_t>(), seed, "samples", network.input_classes());
+    else
+      fill(samples_.as<float>(), seed, "samples");
     const LabelSpec& spec = network.labels();
     labels_ = Buffer(static_cast<size_t>(n * spec.shape.elements()) * size_of(spec.dtype()));
     if (spec.kind == LabelSpec::Kind::kTargets) {
       fill(labels_.as<float>(), seed, "labels");
     } else {
-      const Philox random(seed, stream_id("labels"), 0, 0);
-      auto labels = labels_.as<int32_t>();
-      for (size_t i = 0; i < labels.size(); ++i)
-        labels[i] = static_cast<int32_t>(random.at(i) % static_cast<uint32_t>(spec.classes));
+      fill_classes(labels_.as<int32_t>(), seed, "labels", spec.classes);
     }
     for (size_t p = 0; p < network.parameters().size(); ++p) {
       const size_t elements = static_cast<size_t>(network.parameters()[p].shape.elements());
@@ -51,6 +51,12 @@ class TrainingData {
   static void fill(std::span<float> out, uint64_t seed, std::string_view what) {
     const Philox random(seed, stream_id(what), 0, 0);
     for (size_t i = 0; i < out.size(); ++i) out[i] = standard_normal(random.at(i));
+  }
+
+  static void fill_classes(std::span<int32_t> out, uint64_t seed, std::string_view what, int64_t classes) {
+    const Philox random(seed, stream_id(what), 0, 0);
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = static_cast<int32_t>(random.at(i) % static_cast<uint32_t>(classes));
   }
 
   int64_t n_;

@@ -13,9 +13,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/vectorize.h"
-#include "ops/cpu/lane_sum.h"
 #include "ops/cpu/own_kernel.h"
 #include "ops/cpu/vector_math.h"
 #include "ops/registry.h"
@@ -45,40 +45,71 @@ void product(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float 
   DTRAIN_CHECK(status == dnnl_success, "oneDNN's sgemm failed: {}", static_cast<int>(status));
 }
 
-[[gnu::always_inline]] inline float largest(const float* s, int64_t n) {
-  float lanes[kLanes];
-  for (float& lane : lanes) lane = s[0];
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-#pragma omp simd
-    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = s[i + l] > lanes[l] ? s[i + l] : lanes[l];
-  for (int64_t l = 0; i + l < n; ++l) lanes[l] = s[i + l] > lanes[l] ? s[i + l] : lanes[l];
-  float top = lanes[0];
-  for (float lane : lanes) top = lane > top ? lane : top;
-  return top;
-}
-
-// A block of scores: row r has `first` + r · `step` keys of `width`.
+// A block of scores: row r begins at r · `stride` and has `first` + r · `step` keys. Rows are taken in whole vectors:
+// what stands behind a row's keys in its last vector counts as a score of −∞, and all behind that becomes 0.
 struct Block {
-  int64_t rows, width, first, step;
+  int64_t rows, width, stride, first, step;
 
   [[gnu::always_inline]] int64_t keys(int64_t r) const { return first + r * step; }
 };
 
-// s becomes exp(s − the row's largest), 0 where no key is; `share` is 1 over the row's sum, lse may be null.
-DTRAIN_CLONES
-void exponentials(const Block& b, float* s, float* share, float* lse) {
-  for (int64_t r = 0; r < b.rows; ++r, s += b.width) {
-    const int64_t n = b.keys(r);
-    const float top = largest(s, n);
+[[gnu::always_inline]] inline int64_t whole_vectors(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+// Hides what stands behind the n keys in their last vector.
+[[gnu::always_inline]] inline void hide_rest(float* s, int64_t n) {
+  constexpr float kHidden = -std::numeric_limits<float>::infinity();
+  const int64_t last = whole_vectors(n) - kLanes;
+  const auto left = static_cast<int32_t>(n - last);
 #pragma omp simd
-    for (int64_t j = 0; j < n; ++j) s[j] = exponential(s[j] - top);
-    for (int64_t j = n; j < b.width; ++j) s[j] = 0.0f;
-    const float* e = s;
-    const float sum = lane_sum(
-        n, [e](int64_t j) __attribute__((always_inline)) { return e[j]; });
+  for (int32_t l = 0; l < static_cast<int32_t>(kLanes); ++l) s[last + l] = l < left ? s[last + l] : kHidden;
+}
+
+[[gnu::always_inline]] inline float largest(const float* s, int64_t vectors) {
+  float a[kLanes], b[8], c[4];
+#pragma omp simd
+  for (int64_t l = 0; l < kLanes; ++l) a[l] = s[l];
+  for (int64_t i = kLanes; i < vectors; i += kLanes)
+#pragma omp simd
+    for (int64_t l = 0; l < kLanes; ++l) a[l] = s[i + l] > a[l] ? s[i + l] : a[l];
+#pragma omp simd
+  for (int l = 0; l < 8; ++l) b[l] = a[l] > a[l + 8] ? a[l] : a[l + 8];
+#pragma omp simd
+  for (int l = 0; l < 4; ++l) c[l] = b[l] > b[l + 4] ? b[l] : b[l + 4];
+  const float left = c[0] > c[1] ? c[0] : c[1], right = c[2] > c[3] ? c[2] : c[3];
+  return left > right ? left : right;
+}
+
+[[gnu::always_inline]] inline float sum_of(const float* a) {
+  float b[8], c[4];
+#pragma omp simd
+  for (int l = 0; l < 8; ++l) b[l] = a[l] + a[l + 8];
+#pragma omp simd
+  for (int l = 0; l < 4; ++l) c[l] = b[l] + b[l + 4];
+  return (c[0] + c[2]) + (c[1] + c[3]);
+}
+
+// s becomes exp(s − the row's largest); `share` is 1 over the row's sum.
+DTRAIN_CLONES
+void exponentials(const Block& b, float* s, float* tops, float* share) {
+  for (int64_t r = 0; r < b.rows; ++r, s += b.stride) {
+    const int64_t vectors = whole_vectors(b.keys(r));
+    hide_rest(s, b.keys(r));
+    const float top = largest(s, vectors);
+    float lanes[kLanes] = {};
+    for (int64_t i = 0; i < vectors; i += kLanes) {
+#pragma omp simd
+      for (int64_t l = 0; l < kLanes; ++l) {
+        const float e = exponential(s[i + l] - top);
+        s[i + l] = e;
+        lanes[l] += e;
+      }
+    }
+    for (int64_t i = vectors; i < b.stride; i += kLanes)
+#pragma omp simd
+      for (int64_t l = 0; l < kLanes; ++l) s[i + l] = 0.0f;
+    const float sum = sum_of(lanes);
+    tops[r] = sum == sum ? top : sum;  // whether a NaN was left out of the largest depends on where it stood
     share[r] = 1.0f / sum;
-    if (lse) lse[r] = top + static_cast<float>(logarithm(static_cast<double>(sum)));
   }
 }
 
@@ -97,24 +128,40 @@ DTRAIN_CLONES
 void row_products(ConstMatrix y, ConstMatrix dy, int64_t rows, int64_t n, float* sums) {
   for (int64_t r = 0; r < rows; ++r) {
     const float *a = y.at + r * y.stride, *b = dy.at + r * dy.stride;
-    sums[r] = lane_sum(
-        n, [ a, b ](int64_t i) __attribute__((always_inline)) { return a[i] * b[i]; });
+    float lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes)
+#pragma omp simd
+      for (int64_t l = 0; l < kLanes; ++l) lanes[l] += a[i + l] * b[i + l];
+    for (int64_t l = 0; i + l < n; ++l) lanes[l] += a[i + l] * b[i + l];
+    sums[r] = sum_of(lanes);
   }
 }
 
-// s becomes p = exp(s − lse), dp becomes p · (dp − taken) · scale, both 0 where no key is.
+// What the gradient takes from the forward pass, for each query.
+struct Softmax {
+  const float *top, *share;
+};
+
+// s becomes p = exp(s − top) · share, dp becomes p · (dp − taken) · scale.
 DTRAIN_CLONES
-void probability_gradients(const Block& b, float* s, float* dp, const float* lse, const float* taken, float scale) {
-  for (int64_t r = 0; r < b.rows; ++r, s += b.width, dp += b.width) {
-    const int64_t n = b.keys(r);
-    const float l = lse[r], t = taken[r];
+void probability_gradients(const Block& b, float* s, float* dp, const Softmax& softmax, const float* taken,
+                           float scale) {
+  for (int64_t r = 0; r < b.rows; ++r, s += b.stride, dp += b.stride) {
+    const int64_t vectors = whole_vectors(b.keys(r));
+    const float top = softmax.top[r], share = softmax.share[r], t = taken[r];
+    hide_rest(s, b.keys(r));
+    for (int64_t i = 0; i < vectors; i += kLanes) {
 #pragma omp simd
-    for (int64_t j = 0; j < n; ++j) {
-      const float p = exponential(s[j] - l);
-      s[j] = p;
-      dp[j] = p * (dp[j] - t) * scale;
+      for (int64_t l = 0; l < kLanes; ++l) {
+        const float p = exponential(s[i + l] - top) * share;
+        s[i + l] = p;
+        dp[i + l] = p * (dp[i + l] - t) * scale;
+      }
     }
-    for (int64_t j = n; j < b.width; ++j) s[j] = dp[j] = 0.0f;
+    for (int64_t i = vectors; i < b.stride; i += kLanes)
+#pragma omp simd
+      for (int64_t l = 0; l < kLanes; ++l) s[i + l] = dp[i + l] = 0.0f;
   }
 }
 
@@ -131,7 +178,7 @@ class AttentionBase : public OwnKernel {
     size_ = dim_ / heads_;
     scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(size_)));
     threads_ = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), samples_ * heads_));
-    own_scratch_ = (matrices * std::min(kBlock, length_) * length_ + kBlock + kLanes - 1) / kLanes * kLanes;
+    own_scratch_ = matrices * std::min(kBlock, length_) * whole_vectors(length_) + 2 * kBlock;
     scratch_bytes = static_cast<size_t>(threads_ * own_scratch_) * sizeof(float);
   }
   std::string implementation() const override { return "sgemm"; }
@@ -151,7 +198,8 @@ class AttentionBase : public OwnKernel {
 
   Block block(int64_t first) const {
     const int64_t rows = std::min(kBlock, length_ - first);
-    return causal_ ? Block{rows, first + rows, first + 1, 1} : Block{rows, length_, length_, 0};
+    const int64_t width = causal_ ? first + rows : length_;
+    return {rows, width, whole_vectors(width), causal_ ? first + 1 : width, causal_ ? 1 : 0};
   }
 
   // The queries of a head; keys and values lie dim_ and 2·dim_ further.
@@ -182,17 +230,19 @@ class AttentionKernel final : public AttentionBase {
   explicit AttentionKernel(const OpRequest& request) : AttentionBase(request, 1) {}
 
   void run(std::span<const void* const> in, std::span<void* const> out, void* scratch, const RunContext&) override {
-    auto* lse = out.size() > 1 ? static_cast<float*>(out[1]) : nullptr;
+    auto* kept = out.size() > 1 ? static_cast<float*>(out[1]) : nullptr;
     for_heads(scratch, [&](int64_t n, int64_t h, float* own) {
       const ConstMatrix q = queries(static_cast<const float*>(in[0]), n, h);
       const ConstMatrix k = shifted(q, dim_), v = shifted(q, 2 * dim_);
       const Matrix y = outputs_of(static_cast<float*>(out[0]), n, h);
-      float *share = own, *s = own + kBlock;
+      float* s = own + 2 * kBlock;
       for (int64_t first = 0; first < length_; first += kBlock) {
         const Block b = block(first);
-        product('N', 'T', b.rows, b.width, size_, scale_, q.from(first), k, 0.0f, {s, b.width});
-        exponentials(b, s, share, lse ? lse + (n * heads_ + h) * length_ + first : nullptr);
-        product('N', 'N', b.rows, size_, b.width, 1.0f, {s, b.width}, v, 0.0f, y.from(first));
+        product('N', 'T', b.rows, b.width, size_, scale_, q.from(first), k, 0.0f, {s, b.stride});
+        float *top = own, *share = own + kBlock;
+        if (kept) top = kept + (n * heads_ + h) * 2 * length_ + first, share = top + length_;
+        exponentials(b, s, top, share);
+        product('N', 'N', b.rows, size_, b.width, 1.0f, {s, b.stride}, v, 0.0f, y.from(first));
         multiply_rows(y.from(first), b.rows, size_, share);
       }
     });
@@ -209,21 +259,21 @@ class AttentionBackwardKernel final : public AttentionBase {
       const ConstMatrix k = shifted(q, dim_), v = shifted(q, 2 * dim_);
       const ConstMatrix y = outputs_of(static_cast<const float*>(in[1]), n, h);
       const ConstMatrix dy = outputs_of(static_cast<const float*>(in[2]), n, h);
-      const float* lse = static_cast<const float*>(in[3]) + (n * heads_ + h) * length_;
+      const float* kept = static_cast<const float*>(in[3]) + (n * heads_ + h) * 2 * length_;
       const Matrix dq = queries(static_cast<float*>(out[0]), n, h);
       const Matrix dk = shifted(dq, dim_), dv = shifted(dq, 2 * dim_);
       // The last block first: it sees every key, and so writes all that the others add to.
       for (int64_t first = (length_ - 1) / kBlock * kBlock; first >= 0; first -= kBlock) {
         const Block b = block(first);
-        const float kept = first + b.rows == length_ ? 0.0f : 1.0f;
-        float *taken = own, *p = own + kBlock, *dp = p + b.rows * b.width;
-        product('N', 'T', b.rows, b.width, size_, scale_, q.from(first), k, 0.0f, {p, b.width});
-        product('N', 'T', b.rows, b.width, size_, 1.0f, dy.from(first), v, 0.0f, {dp, b.width});
+        const float added = first + b.rows == length_ ? 0.0f : 1.0f;
+        float *taken = own, *p = own + kBlock, *dp = p + b.rows * b.stride;
+        product('N', 'T', b.rows, b.width, size_, scale_, q.from(first), k, 0.0f, {p, b.stride});
+        product('N', 'T', b.rows, b.width, size_, 1.0f, dy.from(first), v, 0.0f, {dp, b.stride});
         row_products(y.from(first), dy.from(first), b.rows, size_, taken);
-        probability_gradients(b, p, dp, lse + first, taken, scale_);
-        product('T', 'N', b.width, size_, b.rows, 1.0f, {p, b.width}, dy.from(first), kept, dv);
-        product('T', 'N', b.width, size_, b.rows, 1.0f, {dp, b.width}, q.from(first), kept, dk);
-        product('N', 'N', b.rows, size_, b.width, 1.0f, {dp, b.width}, k, 0.0f, dq.from(first));
+        probability_gradients(b, p, dp, {kept + first, kept + length_ + first}, taken, scale_);
+        product('T', 'N', b.width, size_, b.rows, 1.0f, {p, b.stride}, dy.from(first), added, dv);
+        product('T', 'N', b.width, size_, b.rows, 1.0f, {dp, b.stride}, q.from(first), added, dk);
+        product('N', 'N', b.rows, size_, b.width, 1.0f, {dp, b.stride}, k, 0.0f, dq.from(first));
       }
     });
   }

@@ -32,8 +32,11 @@ struct Head {
   double scale() const { return 1.0 / std::sqrt(static_cast<double>(size)); }
   int64_t keys(int64_t i) const { return causal ? i + 1 : length; }
 
-  // The probabilities of query i; returns log Σ exp(s).
-  double probabilities(int64_t i, std::vector<double>& p) const {
+  struct Softmax {
+    double top, share;
+  };
+  // The probabilities of query i.
+  Softmax probabilities(int64_t i, std::vector<double>& p) const {
     p.assign(static_cast<size_t>(keys(i)), 0.0);
     double top = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t j = 0; j < keys(i); ++j) {
@@ -44,7 +47,7 @@ struct Head {
     }
     for (double& e : p) sum += e = std::exp(e - top);
     for (double& e : p) e /= sum;
-    return top + std::log(sum);
+    return {std::isnan(sum) ? sum : top, 1 / sum};
   }
 
   int64_t length, dim, size;
@@ -60,8 +63,12 @@ void forward(const Call& call) {
     for (int64_t h = 0; h < heads; ++h) {
       const Head head(call, n, h);
       for (int64_t i = 0; i < head.length; ++i) {
-        const double lse = head.probabilities(i, p);
-        if (call.out_count() > 1) call.out(1)[(n * heads + h) * head.length + i] = static_cast<float>(lse);
+        const auto [top, share] = head.probabilities(i, p);
+        if (call.out_count() > 1) {
+          float* kept = call.out(1) + (n * heads + h) * 2 * head.length + i;
+          kept[0] = static_cast<float>(top);
+          kept[head.length] = static_cast<float>(share);
+        }
         for (int64_t d = 0; d < head.size; ++d) {
           double sum = 0;
           for (int64_t j = 0; j < head.keys(i); ++j) sum += p[static_cast<size_t>(j)] * head.v(j, d);
