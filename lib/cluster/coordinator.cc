@@ -251,54 +251,22 @@ Status Coordinator::on(wire::Rank from, const wire::Committed& m) {
 
 Status Coordinator::on(wire::Rank from, const wire::NormPartial& m) {
   const Task& task = tasks_[from];
-  const size_t chunks = task.info.serves ? trainable_chunks(task.server) : 0;
-  if (!task.info.serves || m.step > rated_ || m.squares.size() != chunks) {
-    return broken(
-        from, fmt::format("{} partial sums of the norm of step {}, instead of {}", m.squares.size(), m.step, chunks));
+  const size_t expected = task.info.serves ? NormSum::expected(table_, options_.norms, task.server, m.round) : 0;
+  if (expected == 0 || m.step > rated_ || m.squares.size() != expected) {
+    return broken(from, fmt::format("{} partial sums of norms in round {} of step {}, instead of {}", m.squares.size(),
+                                    m.round, m.step, expected));
   }
   if (phase_ != Phase::kTraining || m.step < step_) return {};
-  Norms& norms = norms_[m.step];
-  norms.squares.resize(servers_.size());
-  for (uint32_t server = 0; server < servers_.size(); ++server) {
-    if (trainable_chunks(server) == 0) norms.squares[server].emplace();  // it has nothing to say
-  }
-  norms.squares[task.server] = m.squares;
-  if (!std::ranges::all_of(norms.squares, [](const auto& s) { return s.has_value(); })) return {};
+  NormSum& norms = norms_.try_emplace(m.step, table_, options_.norms, options_.micro_batches).first->second;
+  if (!norms.add(task.server, m)) return {};
   progressed();
-  const double norm = gradient_norm(norms);
-  norms.norm = norm;
-  if (!std::isfinite(norm)) {
-    stop(ExitCode::kNotFinite, fmt::format("step {}: the norm of the gradient is {}", m.step, norm));
+  const wire::NormFactor factor = norms.answer(m.step);
+  if (norms.broken()) {
+    stop(ExitCode::kNotFinite, fmt::format("step {}: the norm of the gradient is not finite", m.step));
     return {};
   }
-  // As PyTorch's clip_grad_norm_.
-  const double factor = options_.clip_norm ? std::min(1.0, *options_.clip_norm / (norm + 1e-6)) : 1.0;
-  send_to_servers(wire::NormFactor{.step = m.step, .factor = factor});
+  send_to_servers(factor);
   return {};
-}
-
-size_t Coordinator::trainable_chunks(uint32_t server) const {
-  size_t chunks = 0;
-  for (const uint32_t id : table_.of_server(server)) {
-    if (table_.block(id).kind == ParameterKind::kTrainable) chunks += table_.block(id).chunks();
-  }
-  return chunks;
-}
-
-double Coordinator::gradient_norm(const Norms& norms) const {
-  std::vector<double> grid(table_.norm_chunks(), 0.0);
-  for (uint32_t server = 0; server < servers_.size(); ++server) {
-    auto next = norms.squares[server]->begin();
-    for (const uint32_t id : table_.of_server(server)) {
-      const ps::Block& block = table_.block(id);
-      if (block.kind != ParameterKind::kTrainable) continue;
-      std::copy_n(next, block.chunks(), grid.begin() + table_.norm_index(id));
-      next += block.chunks();
-    }
-  }
-  double sum = 0.0;
-  for (const double square : grid) sum += square;
-  return std::sqrt(sum) / options_.micro_batches;
 }
 
 void Coordinator::advance() {
@@ -312,7 +280,7 @@ void Coordinator::advance() {
     }
     if (std::ranges::any_of(servers_, [&](wire::Rank rank) { return tasks_[rank].committed <= step_; })) return;
     StepReport report{.step = step_, .metrics = *root, .rate = options_.rate(step_), .norm = std::nullopt};
-    if (const auto norms = norms_.find(step_); norms != norms_.end()) report.norm = norms->second.norm;
+    if (const auto norms = norms_.find(step_); norms != norms_.end()) report.norm = norms->second.gradient_norm();
     metrics_.erase(step_);
     norms_.erase(step_);
     ++step_;

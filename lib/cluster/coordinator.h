@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "cluster/coordinator_events.h"
 #include "cluster/metric_tree.h"
+#include "cluster/norm_sum.h"
 #include "proto-free-wire/message.h"
 #include "ps/block_table.h"
 
@@ -40,7 +41,7 @@ struct CoordinatorOptions {
   std::function<bool(int64_t version)> eval_at;  // evaluates there, too (ends of epochs); may be empty
   int64_t checkpoint_every = 0;                  // 0: only at the end
   std::string checkpoint_folder;                 // empty: nothing is ever written
-  std::optional<double> clip_norm;
+  NormRules norms;
   uint32_t threads = 0;  // for one micro-batch; 0: the fewest that any worker offers
   Nanoseconds start_timeout = 60 * kSecond, peer_timeout = 10 * kSecond, idle_timeout = 3600 * kSecond;
   std::function<double(int64_t step)> rate;
@@ -77,10 +78,6 @@ class Coordinator {
     int64_t version = 0;
     std::vector<std::optional<wire::SnapshotDone>> done;  // by server
   };
-  struct Norms {
-    std::vector<std::optional<std::vector<double>>> squares;  // by server
-    std::optional<double> norm;
-  };
 
   Status on(wire::Rank from, const wire::Join& m);
   Status on(wire::Rank from, const wire::Ready& m);
@@ -112,8 +109,6 @@ class Coordinator {
   bool snapshot_due(int64_t version) const;
   bool eval_due(int64_t version) const;
   std::vector<wire::Rank> ready_workers() const;
-  size_t trainable_chunks(uint32_t server) const;
-  double gradient_norm(const Norms& norms) const;
   std::string names(const std::function<bool(const Task&)>& which) const;
   std::string waiting_for() const;
 
@@ -135,7 +130,7 @@ class Coordinator {
   int64_t rated_ = 0;  // servers have the rates of the steps before
   bool interrupted_ = false;
   std::map<int64_t, MetricTree> metrics_;
-  std::map<int64_t, Norms> norms_;
+  std::map<int64_t, NormSum> norms_;
   std::optional<MetricTree> eval_;
   int64_t evaluated_ = -1, snapshot_ordered_ = -1;
   std::optional<SnapshotUnderWay> snapshot_;

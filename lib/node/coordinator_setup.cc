@@ -23,7 +23,13 @@ cluster::CoordinatorOptions coordinator_options(const RunDefinition& run, const 
     };
   options.checkpoint_every = train.checkpoint_every;
   options.checkpoint_folder = checkpoint_folder;
-  options.clip_norm = run.optimizer.clip_norm;
+  const auto& optimizer = run.optimizer.optimizer;
+  options.norms.rounds = ps::norm_rounds(run.optimizer.clip_norm.has_value(), optimizer->norm_need());
+  options.norms.clip_norm = run.optimizer.clip_norm;
+  if (optimizer->norm_need() != optim::NormNeed::kNone)
+    options.norms.ratio = [optimizer](const ParameterInfo& p, double values, double other) {
+      return optimizer->ratio(p, values, other);
+    };
   options.threads = plan.threads;
   options.start_timeout = seconds(train.start_timeout);
   options.peer_timeout = seconds(train.peer_timeout);

@@ -37,7 +37,8 @@ Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::Block
     }
     const double versions = 2 * moving + frozen;
     const double slots = trainable * static_cast<double>(run.optimizer.optimizer->slots());
-    const double sums = pool + (run.optimizer.clip_norm ? trainable : 0);
+    const bool norms = run.optimizer.clip_norm || run.optimizer.optimizer->norm_need() != optim::NormNeed::kNone;
+    const double sums = pool + (norms ? trainable : 0);
     if (versions + slots + sums <= memory.server()) continue;
     memory.versions = versions;
     memory.slots = slots;

@@ -199,7 +199,7 @@ Status Task::begin_server(const wire::Begin& begin) {
   writer_->set_coordinator(coordinator_incarnation_);
   ps::ShardServerOptions options;
   options.micro_batches = begin.micro_batches;
-  options.norms = run_.optimizer.clip_norm.has_value();
+  options.norms = ps::norm_rounds(run_.optimizer.clip_norm.has_value(), run_.optimizer.optimizer->norm_need());
   options.pool_bytes = server_pool_bytes(begin.micro_batches);
   options.coordinator = coordinator_rank();
   if (setup_.in_place) options.in_place.assign(memory_->pointers().begin(), memory_->pointers().end());

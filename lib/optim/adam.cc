@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "base/vectorize.h"
+#include "optim/moments.h"
 #include "optim/registry.h"
 
 namespace dtrain::optim {
@@ -39,14 +40,6 @@ DTRAIN_CLONES void decoupled(Scalars k, size_t n, const float* g, const float* f
   }
 }
 
-// base^exponent by multiplications alone: the same bits on every host, which pow() does not promise.
-double power(double base, int64_t exponent) {
-  double result = 1.0;
-  for (; exponent > 0; exponent >>= 1, base *= base)
-    if (exponent & 1) result *= base;
-  return result;
-}
-
 // torch.optim.Adam (Kingma and Ba 2015; weight_decay joins the gradient) and torch.optim.AdamW (Loshchilov and Hutter
 // 2019; weight_decay shrinks the parameter).
 class Adam final : public Optimizer {
@@ -77,16 +70,10 @@ class Adam final : public Optimizer {
   double beta1_, beta2_, epsilon_, decay_;
 };
 
-double beta(config::TableReader& reader, const char* key, double standard) {
-  const double value = reader.number(key, standard, 0.0, 1.0);
-  if (value == 1.0) reader.error(key, fmt::format("'{}' in [optimizer] must be below 1", key));
-  return value;
-}
-
 // PyTorch's defaults: 0 for adam, 0.01 for adamw; a run file's default is 0 for both.
 std::unique_ptr<Optimizer> make(config::TableReader& reader, bool decoupled) {
-  const double beta1 = beta(reader, "beta1", 0.9);
-  const double beta2 = beta(reader, "beta2", 0.999);
+  const double beta1 = read_beta(reader, "beta1", 0.9);
+  const double beta2 = read_beta(reader, "beta2", 0.999);
   const double epsilon = reader.number("epsilon", 1e-8, 0.0);
   return std::make_unique<Adam>(decoupled, beta1, beta2, epsilon, reader.number("weight_decay", 0.0, 0.0));
 }

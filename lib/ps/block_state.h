@@ -26,7 +26,8 @@ struct ParkedPull {
 
 struct BlockChunk {
   ChunkSum sum;
-  size_t reserved = 0;  // bytes of the pool that its partial sums may come to need
+  size_t reserved = 0;    // bytes of the pool that its partial sums may come to need
+  uint32_t measured = 0;  // rounds of norms that it has had its part in
   bool applied = false;
 };
 

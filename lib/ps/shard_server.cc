@@ -15,11 +15,11 @@ constexpr uint32_t kNotHere = UINT32_MAX;
 template <typename T, typename... Any>
 constexpr bool is_one_of = (std::is_same_v<T, Any> || ...);
 
-tl::unexpected<Error> broken(wire::Rank from, const std::string& what) {
+}  // namespace
+
+tl::unexpected<Error> ShardServer::broken(wire::Rank from, const std::string& what) {
   return fail(ExitCode::kPeerLost, fmt::format("task {} breaks the protocol: {}", from, what));
 }
-
-}  // namespace
 
 ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOptions options,
                          const optim::Optimizer& optimizer, wire::Outbox& outbox, SnapshotSink& snapshots)
@@ -33,7 +33,6 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
       admission_(table, server, options_.micro_batches, options_.pool_bytes) {
   DTRAIN_CHECK(server < table.servers() && options_.micro_batches > 0);
   DTRAIN_CHECK(options_.in_place.empty() || options_.in_place.size() == table.parameters().size());
-  uint32_t squares = 0;
   for (uint32_t id : table.of_server(server)) {
     place_[id] = static_cast<uint32_t>(blocks_.size());
     BlockState& b = blocks_.emplace_back();
@@ -44,11 +43,10 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
       b.in_place = options_.in_place[static_cast<size_t>(b.block.parameter)] + b.block.first;
     moving_ += !b.frozen();
     if (!b.trainable()) continue;
-    b.squares_at = squares;
-    squares += b.block.chunks();
+    b.squares_at = norm_chunks_;
+    norm_chunks_ += b.block.chunks();
     for (size_t s = 0; s < optimizer.slots(); ++s) b.slots.emplace_back(b.elements() * sizeof(float));
   }
-  if (options_.norms) squares_.resize(squares);
 }
 
 void ShardServer::load(uint32_t block, std::span<const float> values, std::span<const std::span<const float>> slots) {
@@ -226,22 +224,9 @@ Status ShardServer::on(wire::Rank from, const wire::Rates& m) {
     const int64_t step = m.from + static_cast<int64_t>(i);
     if (step >= step_) rates_[step] = m.rates[i];
   }
+  measure_all();
   apply_ready();
   finish_steps();
-  return {};
-}
-
-Status ShardServer::on(wire::Rank from, const wire::NormFactor& m) {
-  DTRAIN_TRY(check_coordinator(from, "NormFactor"));
-  if (!options_.norms) return broken(from, "a NormFactor in a run without norms");
-  if (!std::isfinite(m.factor) || m.factor < 0) return broken(from, fmt::format("a factor of {}", m.factor));
-  if (!started_ || m.step != step_) {
-    ++counters_.ignored;
-    return {};
-  }
-  factor_ = m.factor;
-  factor_known_ = true;
-  apply_ready();
   return {};
 }
 

@@ -3,9 +3,9 @@
 // constructed with.
 //
 // Nodes are facts: whoever brings them first is taken, others are acknowledged and dropped. A step's root of a block is
-// divided by K and applied chunk by chunk as soon as it is there (with norms: as soon as the step's factor is), and the
-// block has its next version when all its chunks have. Every offered node is answered with Absorbed exactly once, when
-// all of it is known and nothing that was asked of that offer is still under way; so is every node that was pushed
+// divided by K and applied chunk by chunk as soon as it is there (with norms: as soon as their last round is over), and
+// the block has its next version when all its chunks have. Every offered node is answered with Absorbed exactly once,
+// when all of it is known and nothing that was asked of that offer is still under way; so is every node that was pushed
 // without an offer (small blocks).
 //
 // A frozen block has no gradient and no versions of its own: whichever is pulled is the one that it was loaded with.
@@ -28,6 +28,7 @@
 #include "ps/admission.h"
 #include "ps/block_state.h"
 #include "ps/block_table.h"
+#include "ps/norm_rounds.h"
 
 namespace dtrain::ps {
 
@@ -51,7 +52,7 @@ class SnapshotSink {
 
 struct ShardServerOptions {
   uint32_t micro_batches = 1;  // K
-  bool norms = false;          // roots wait for the coordinator's factor
+  NormRounds norms;            // roots wait for the coordinator's answer to the last one
   size_t pool_bytes = 0;       // for partial sums of blocks that are offered; at least Admission::smallest_pool
   wire::Rank coordinator = 0;
   std::vector<float*> in_place;  // empty, or where each parameter's values lie
@@ -98,6 +99,7 @@ class ShardServer {
   Status on(wire::Rank from, const wire::Rates& m);
   Status on(wire::Rank from, const wire::NormFactor& m);
   Status on(wire::Rank from, const wire::Snapshot& m);
+  static tl::unexpected<Error> broken(wire::Rank from, const std::string& what);
   Status check_block(wire::Rank from, uint32_t block) const;
   Status check_node(wire::Rank from, int64_t step, uint32_t block, const Node& node) const;
   Status check_coordinator(wire::Rank from, const char* what) const;
@@ -124,6 +126,11 @@ class ShardServer {
   void begin_step();
   void clear_sums(BlockState& b);
   void not_finite(const BlockState& b, uint32_t chunk, const float* values, const char* what);
+  std::vector<float*> slots_at(BlockState& b, size_t first);
+  // Norms (shard_server_norms.cc).
+  bool norms_known() const { return round_ == options_.norms.size(); }
+  void measure(BlockState& b, uint32_t chunk);
+  void measure_all();
   void send_norms();
   float* next_values(BlockState& b);
   void send_block(wire::Rank to, const BlockState& b, int64_t version);
@@ -150,10 +157,13 @@ class ShardServer {
   size_t moving_ = 0;     // blocks that are not frozen
   size_t committed_ = 0;  // of these: at step_ + 1
   std::map<int64_t, double> rates_;
-  double factor_ = 1.0;  // of step_, with norms
-  bool factor_known_ = false;
-  std::vector<double> squares_;  // of this server's trainable chunks
-  size_t squares_known_ = 0;
+  // With norms, of step_:
+  uint32_t round_ = 0;           // rounds that are over
+  double factor_ = 1.0;          // on every gradient
+  std::vector<double> ratios_;   // by parameter; or none
+  uint32_t norm_chunks_ = 0;     // trainable ones of this server
+  uint32_t measured_ = 0;        // of these: in the round under way
+  std::vector<double> squares_;  // of the round under way: by what is measured, by chunk
 
   ShardCounters counters_;
 };

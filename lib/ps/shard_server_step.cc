@@ -29,27 +29,21 @@ void ShardServer::add(BlockState& b, uint32_t c, const Node& node, ByteSpan payl
   if (!root) return;
 
   ++b.roots;
-  bool finite = false;
-  if (options_.norms && b.trainable()) {
-    const double squares = sum_of_squares({root, n});
-    finite = std::isfinite(squares);  // a square of a float fits well into a double
-    squares_[b.squares_at + c] = squares;
-    ++squares_known_;
-  } else {
-    finite = all_finite({root, n});
-  }
-  if (!finite) {
+  // The squares of a gradient are finite where it is.
+  const bool squared = b.trainable() && !options_.norms.empty() && options_.norms[0][0] == NormOf::kGradient;
+  if (!squared && !all_finite({root, n})) {
     not_finite(b, c, root, b.trainable() ? "the gradient" : "the new value");
   } else if (now) {
     apply(b, c, root);
+  } else {
+    measure(b, c);
   }
   chunk.sum.free(pool_);
-  if (options_.norms && b.trainable()) send_norms();
   if (b.applied == b.block.chunks()) commit(b);
 }
 
 bool ShardServer::may_apply(const BlockState& b) const {
-  return !failed_ && rates_.contains(step_) && (!options_.norms || !b.trainable() || factor_known_);
+  return !failed_ && rates_.contains(step_) && (!b.trainable() || norms_known());
 }
 
 float* ShardServer::next_values(BlockState& b) {
@@ -67,20 +61,23 @@ float* ShardServer::next_values(BlockState& b) {
   return b.next->as<float>().data();
 }
 
+std::vector<float*> ShardServer::slots_at(BlockState& b, size_t first) {
+  std::vector<float*> slots;
+  for (Buffer& slot : b.slots) slots.push_back(slot.as<float>().data() + first);
+  return slots;
+}
+
 optim::UpdateContext ShardServer::update_context(const BlockState& b) const {
   const ParameterInfo& p = table_.parameters()[static_cast<size_t>(b.block.parameter)];
-  const double factor = options_.norms ? factor_ : 1.0;
-  return {rates_.at(step_) * p.rate_multiplier, step_, static_cast<float>(factor / options_.micro_batches),
-          p.decay_multiplier};
+  return {rates_.at(step_) * p.rate_multiplier, step_, static_cast<float>(factor_ / options_.micro_batches),
+          p.decay_multiplier, ratios_.empty() ? 1.0 : ratios_[static_cast<size_t>(b.block.parameter)]};
 }
 
 void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
   const size_t first = b.chunk_first(c), n = b.chunk_elements(c);
   float* const to = next_values(b) + first;
   if (b.trainable()) {
-    std::vector<float*> slots;
-    for (Buffer& slot : b.slots) slots.push_back(slot.as<float>().data() + first);
-    optimizer_.update(update_context(b), n, root, b.values() + first, to, slots.data());
+    optimizer_.update(update_context(b), n, root, b.values() + first, to, slots_at(b, first).data());
   } else {
     divide({to, n}, {root, n}, static_cast<float>(options_.micro_batches));
   }
@@ -120,12 +117,13 @@ void ShardServer::commit(BlockState& b) {
 void ShardServer::clear_sums(BlockState& b) {
   for (BlockChunk& chunk : b.chunks) {
     chunk.sum.reset(pool_);
+    chunk.measured = 0;
     chunk.applied = false;
     admission_.set_used(chunk.reserved, 0);
     chunk.reserved = 0;
   }
   b.roots = b.applied = 0;
-  if (!options_.norms) b.root = Buffer();
+  if (options_.norms.empty()) b.root = Buffer();
 }
 
 // A server without blocks, or with frozen ones only, commits as soon as it knows the rate.
@@ -140,14 +138,11 @@ void ShardServer::finish_steps() {
 void ShardServer::begin_step() {
   rates_.erase(rates_.begin(), rates_.lower_bound(step_));
   committed_ = 0;
-  factor_known_ = false;
-  squares_known_ = 0;
+  round_ = 0;
+  measured_ = 0;
+  factor_ = 1.0;
+  ratios_.clear();
   first_unfinished_ = 0;
-}
-
-void ShardServer::send_norms() {
-  if (failed_ || squares_.empty() || squares_known_ < squares_.size()) return;
-  outbox_.send(options_.coordinator, wire::NormPartial{step_, squares_});
 }
 
 void ShardServer::not_finite(const BlockState& b, uint32_t c, const float* values, const char* what) {

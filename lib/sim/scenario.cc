@@ -49,6 +49,8 @@ Scenario random_scenario(uint64_t seed) {
   if (s.eval_micro_batches > 0) s.eval_every = draw.between(0, 3);
   s.checkpoint_every = draw.between(0, 3);
   if (draw.percent(50)) s.clip_norm = draw.percent(80) ? 0.05 : 1e6;
+  if (draw.percent(20)) s.norm_need = optim::NormNeed::kGradient;
+  if (draw.percent(20)) s.norm_need = optim::NormNeed::kDirection;
 
   s.workers = static_cast<uint32_t>(draw.between(1, 4));
   s.servers = static_cast<uint32_t>(draw.between(1, 3));
@@ -90,8 +92,11 @@ std::string describe(const Scenario& s) {
       "seed {}: {} parameters, {} steps, K {}, K_eval {}, eval every {}, checkpoint every {}, {}, {} servers{} {} "
       "workers, {} faults",
       s.seed, s.parameters.size(), s.steps, s.micro_batches, s.eval_micro_batches, s.eval_every, s.checkpoint_every,
-      s.clip_norm ? fmt::format("clip {}", *s.clip_norm) : "no norms", s.servers, s.beside ? " beside" : ",", s.workers,
-      s.faults.size());
+      fmt::format("{}{}", s.clip_norm ? fmt::format("clip {}", *s.clip_norm) : "no clipping",
+                  s.norm_need == optim::NormNeed::kNone       ? ""
+                  : s.norm_need == optim::NormNeed::kGradient ? ", ratios by gradient"
+                                                              : ", ratios by direction"),
+      s.servers, s.beside ? " beside" : ",", s.workers, s.faults.size());
   if (s.interrupt_at) out += ", interrupted";
   if (s.server_kill) out += ", a server killed";
   return out;

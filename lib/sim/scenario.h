@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "optim/optimizer.h"
 #include "tensor/parameter.h"
 
 namespace dtrain::sim {
@@ -50,6 +51,7 @@ struct Scenario {
   uint32_t micro_batches = 1, eval_micro_batches = 0;
   int64_t eval_every = 0, checkpoint_every = 0;
   std::optional<double> clip_norm;
+  optim::NormNeed norm_need = optim::NormNeed::kNone;
 
   uint32_t servers = 1, workers = 1;
   bool beside = false;  // servers share the tasks of the first workers

@@ -76,13 +76,14 @@ Status SimTask::dispatch(wire::Rank from, const wire::Message& message, ByteSpan
 
 void SimTask::begin(const wire::Begin& m) {
   if (scenario().serves(rank_)) {
-    server_ = std::make_unique<ps::ShardServer>(world_.common.table, rank_,
-                                                ps::ShardServerOptions{.micro_batches = m.micro_batches,
-                                                                       .norms = scenario().clip_norm.has_value(),
-                                                                       .pool_bytes = 0,  // the smallest
-                                                                       .coordinator = 0,
-                                                                       .in_place = {}},
-                                                world_.optimizer, transport(), *this);
+    server_ = std::make_unique<ps::ShardServer>(
+        world_.common.table, rank_,
+        ps::ShardServerOptions{.micro_batches = m.micro_batches,
+                               .norms = ps::norm_rounds(scenario().clip_norm.has_value(), scenario().norm_need),
+                               .pool_bytes = 0,  // the smallest
+                               .coordinator = 0,
+                               .in_place = {}},
+        world_.optimizer, transport(), *this);
     const Values values = initial_values(scenario().parameters);
     for (const uint32_t id : world_.common.table.of_server(rank_)) {
       const ps::Block& block = world_.common.table.block(id);

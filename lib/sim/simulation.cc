@@ -62,7 +62,7 @@ class Simulation final : public cluster::CoordinatorEvents {
   const Scenario scenario_;
   const Truth truth_;
   const ps::BlockTable table_;
-  const Momentum optimizer_;
+  const Momentum optimizer_{scenario_.norm_need};
   ManualClock clock_;
   net::MemoryNetwork network_;
   LastLines log_;
@@ -135,7 +135,10 @@ cluster::CoordinatorOptions Simulation::coordinator_options() const {
   o.eval_every = scenario_.eval_every;
   o.checkpoint_every = scenario_.checkpoint_every;
   o.checkpoint_folder = "checkpoints";
-  o.clip_norm = scenario_.clip_norm;
+  o.norms.rounds = ps::norm_rounds(scenario_.clip_norm.has_value(), scenario_.norm_need);
+  o.norms.clip_norm = scenario_.clip_norm;
+  if (scenario_.norm_need != optim::NormNeed::kNone)
+    o.norms.ratio = [](const ParameterInfo&, double values, double other) { return ratio_of(values, other); };
   o.peer_timeout = kSecond;
   o.start_timeout = o.idle_timeout = 20 * kSecond;
   o.rate = learning_rate;

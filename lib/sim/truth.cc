@@ -74,22 +74,36 @@ Truth find_truth(const Scenario& s) {
     }
     double factor = 1.0;
     truth.norms.emplace_back();
-    if (s.clip_norm) {
+    if (s.clip_norm || s.norm_need == optim::NormNeed::kGradient) {
       const double norm = std::sqrt(sum) / s.micro_batches;
       truth.norms.back() = norm;
-      factor = std::fmin(1.0, *s.clip_norm / (norm + 1e-6));
+      if (s.clip_norm) factor = std::fmin(1.0, *s.clip_norm / (norm + 1e-6));
     }
 
     const auto scale = static_cast<float>(factor / s.micro_batches);
     for (size_t p = 0; p < s.parameters.size(); ++p) {
-      for (size_t i = 0; i < roots[p].size(); ++i) {
       if (s.parameters[p].kind == ParameterKind::kFrozen) continue;
-      const auto rate = static_cast<float>(learning_rate(t) * s.parameters[p].rate_multiplier);
+      // The direction needs the moved momentum, the ratio the direction, the values the ratio.
+      std::vector<float> direction(now[p].size());
+      if (s.parameters[p].kind == ParameterKind::kTrainable) {
+        for (size_t i = 0; i < direction.size(); ++i) {
+          momentum[p][i] = kMomentum * momentum[p][i] + scale * roots[p][i];
+          direction[i] = momentum[p][i];
+          if (s.norm_need == optim::NormNeed::kDirection) direction[i] += kDecay * now[p][i];
+        }
+      }
+      double ratio = 1.0;
+      if (s.norm_need != optim::NormNeed::kNone) {
+        const bool directed = s.norm_need == optim::NormNeed::kDirection;
+        const double other = std::sqrt(squares(directed ? direction : roots[p], 0.0));
+        ratio = ratio_of(std::sqrt(squares(now[p], 0.0)), directed ? other : other / s.micro_batches * factor);
+      }
+      const auto rate = static_cast<float>(learning_rate(t) * s.parameters[p].rate_multiplier * ratio);
+      for (size_t i = 0; i < roots[p].size(); ++i) {
         if (s.parameters[p].kind == ParameterKind::kStatistic) {
           now[p][i] = roots[p][i] / static_cast<float>(s.micro_batches);
         } else {
-          momentum[p][i] = kMomentum * momentum[p][i] + scale * roots[p][i];
-          now[p][i] -= rate * momentum[p][i];
+          now[p][i] -= rate * direction[i];
         }
       }
     }

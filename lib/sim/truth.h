@@ -11,7 +11,8 @@
 
 namespace dtrain::sim {
 
-constexpr float kMomentum = 0.9f;
+constexpr float kMomentum = 0.9f, kDecay = 0.01f;
+inline double ratio_of(double values, double other) { return values / (other + 1.0); }
 
 struct Truth {
   std::vector<Values> versions;              // [0, steps]

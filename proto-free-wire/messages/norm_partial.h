@@ -1,5 +1,6 @@
-// Sums of squares of a server's root gradients of `step`, one for each of its chunks of trainable blocks in the order
-// of the block table. Of the sums over micro-batches, before any division.
+// Sums of squares of what a server measures in a round of `step`: for each quantity in turn one for each of its chunks
+// of trainable blocks, in the order of the block table. Of gradients: of the sums over micro-batches, before any
+// division.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,13 @@ struct NormPartial {
   static constexpr MessageType kType = MessageType::kNormPartial;
 
   int64_t step = 0;
+  uint32_t round = 0;
   std::vector<double> squares;
 
   template <typename Self, typename Visitor>
   static void fields(Self& m, Visitor&& v) {
     v("step", m.step);
+    v("round", m.round);
     v("squares", m.squares);
   }
   bool operator==(const NormPartial&) const = default;

@@ -281,24 +281,24 @@ TEST_F(CoordinatorTest, ACheckpointThatFailsIsReportedAndOnlyTheLastOneEndsTheRu
 }
 
 TEST_F(CoordinatorTest, ClipsAsPyTorchDoes) {
-  options_.clip_norm = 1.0;
+  options_.norms = {ps::norm_rounds(true, optim::NormNeed::kNone), 1.0, {}};
   start();
   ASSERT_EQ(table_.of_server(0).size(), 1U);
-  say(1, wire::NormPartial{0, {64.0}});
+  say(1, wire::NormPartial{0, 0, {64.0}});
   EXPECT_TRUE(sent_.to<wire::NormFactor>(0).empty());
-  say(0, wire::NormPartial{0, {36.0}});
+  say(0, wire::NormPartial{0, 0, {36.0}});
   const double norm = 10.0 / 4;
-  const wire::NormFactor factor{0, 1.0 / (norm + 1e-6)};
+  const wire::NormFactor factor{0, 0, 1.0 / (norm + 1e-6), {}};
   EXPECT_THAT(sent_.to<wire::NormFactor>(0), ElementsAre(factor));
   EXPECT_THAT(sent_.to<wire::NormFactor>(1), ElementsAre(factor));
   step(0);
   EXPECT_EQ(told_.steps[0].norm, norm);
-  say(0, wire::NormPartial{1, {0.25}});
-  say(1, wire::NormPartial{1, {0.0}});
-  EXPECT_EQ(sent_.to<wire::NormFactor>(1).back(), (wire::NormFactor{1, 1.0}));
+  say(0, wire::NormPartial{1, 0, {0.25}});
+  say(1, wire::NormPartial{1, 0, {0.0}});
+  EXPECT_EQ(sent_.to<wire::NormFactor>(1).back(), (wire::NormFactor{1, 0, 1.0, {}}));
   step(1);
-  say(0, wire::NormPartial{2, {std::numeric_limits<double>::infinity()}});
-  say(1, wire::NormPartial{2, {0.0}});
+  say(0, wire::NormPartial{2, 0, {std::numeric_limits<double>::infinity()}});
+  say(1, wire::NormPartial{2, 0, {0.0}});
   everybody_leaves();
   EXPECT_EQ(told_.code, ExitCode::kNotFinite);
   EXPECT_THAT(told_.reason, HasSubstr("step 2"));
@@ -355,7 +355,7 @@ TEST_F(CoordinatorTest, PeersThatBreakTheProtocolAreErrors) {
   EXPECT_FALSE(c_->on_message(0, wire::MetricNode{StepKind::kTrain, 0, 0, 4, 1, 1, 1})) << "does not compute";
   EXPECT_FALSE(c_->on_message(2, wire::MetricNode{StepKind::kTrain, 0, 1, 3, 1, 1, 1})) << "no node";
   EXPECT_FALSE(c_->on_message(2, wire::MetricNode{StepKind::kEval, 0, 0, 1, 1, 1, 1})) << "no evaluations";
-  EXPECT_FALSE(c_->on_message(0, wire::NormPartial{0, {1, 2, 3}}));
+  EXPECT_FALSE(c_->on_message(0, wire::NormPartial{0, 0, {1, 2, 3}}));
   EXPECT_FALSE(c_->on_message(0, wire::Pull{}));
   EXPECT_FALSE(c_->on_message(0, wire::Join{true, true, 1, 1}));
   EXPECT_FALSE(c_->on_message(2, wire::Ready{}));

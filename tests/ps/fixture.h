@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -16,6 +17,7 @@
 #include "optim/optimizer_spec.h"
 #include "proto-free-wire/message.h"
 #include "ps/block_table.h"
+#include "ps/chunk_math.h"
 #include "ps/shard_server.h"
 #include "ps/tree.h"
 
@@ -111,9 +113,29 @@ class Oracle {
     }
   }
 
-  void step(int64_t step, double rate, double factor = 1.0) {
+  // Of an optimizer that needs directions: makes those of the step, and returns their squares by trainable chunk.
+  std::vector<double> prepare(int64_t step, double factor) {
+    std::vector<double> squares(table_.norm_chunks());
+    directions_.assign(values.size(), {});
     for (uint32_t b = 0; b < values.size(); ++b) {
-      const std::vector<float>& root = facts_.root(step, b);
+      const ParameterInfo& p = table_.parameters()[static_cast<size_t>(table_.block(b).parameter)];
+      if (p.kind != ParameterKind::kTrainable) continue;
+      std::vector<float>& direction = directions_[b] = facts_.root(step, b);
+      std::vector<float*> pointers;
+      for (auto& slot : slots[b]) pointers.push_back(slot.data());
+      optimizer_.prepare({0.0, step, static_cast<float>(factor / k_), p.decay_multiplier}, direction.size(),
+                         direction.data(), values[b].data(), pointers.data());
+      for (size_t at = 0, c = 0; at < direction.size(); at += static_cast<size_t>(kChunkElements), ++c)
+        squares[table_.norm_index(b) + c] = sum_of_squares(std::span<const float>(direction).subspan(
+            at, std::min(static_cast<size_t>(kChunkElements), direction.size() - at)));
+    }
+    return squares;
+  }
+
+  void step(int64_t step, double rate, double factor = 1.0, const std::vector<double>& ratios = {}) {
+    for (uint32_t b = 0; b < values.size(); ++b) {
+      const std::vector<float>& root =
+          directions_.empty() || directions_[b].empty() ? facts_.root(step, b) : directions_[b];
       const ParameterInfo& p = table_.parameters()[static_cast<size_t>(table_.block(b).parameter)];
       if (p.kind == ParameterKind::kFrozen) continue;
       if (p.kind == ParameterKind::kStatistic) {
@@ -122,7 +144,8 @@ class Oracle {
       }
       std::vector<float*> pointers;
       for (auto& slot : slots[b]) pointers.push_back(slot.data());
-      optimizer_.update({rate * p.rate_multiplier, step, static_cast<float>(factor / k_), p.decay_multiplier},
+      optimizer_.update({rate * p.rate_multiplier, step, static_cast<float>(factor / k_), p.decay_multiplier,
+                         ratios.empty() ? 1.0 : ratios[static_cast<size_t>(table_.block(b).parameter)]},
                         root.size(), root.data(), values[b].data(), values[b].data(), pointers.data());
     }
   }
@@ -135,6 +158,7 @@ class Oracle {
   const optim::Optimizer& optimizer_;
   Facts& facts_;
   uint32_t k_;
+  std::vector<std::vector<float>> directions_;
 };
 
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {

@@ -18,7 +18,7 @@ constexpr wire::Rank kCoordinator = 0, kWorker = 10, kOther = 11;
 // One server, or several, of the small model, with everything that a test pokes at.
 class ShardServerTest : public testing::Test {
  protected:
-  void make(uint32_t k, uint32_t count = 1, bool norms = false,
+  void make(uint32_t k, uint32_t count = 1, bool clips = false,
             const std::string& optimizer_toml = "momentum = 0.9\nweight_decay = 0.01",
             std::vector<float*> in_place = {}, size_t pool_bytes = size_t{1} << 30) {
     micro_batches = k;
@@ -29,7 +29,9 @@ class ShardServerTest : public testing::Test {
     servers.clear();
     for (uint32_t s = 0; s < count; ++s) {
       servers.push_back(std::make_unique<ShardServer>(
-          *table, s, ShardServerOptions{k, norms, pool_bytes, kCoordinator, in_place}, *optimizer, outbox, sink));
+          *table, s,
+          ShardServerOptions{k, norm_rounds(clips, optimizer->norm_need()), pool_bytes, kCoordinator, in_place},
+          *optimizer, outbox, sink));
       load_all(*servers.back(), s, *table, *oracle);
     }
   }
@@ -263,9 +265,9 @@ TEST_F(ShardServerTest, WithNormsBlocksCommitTogetherByOneFactor) {
 
     const double factor = optim::clip_factor(std::sqrt(total) / 3, 1.0);
     ASSERT_LT(factor, 1.0);
-    for (auto& s : servers) ok(*s, kCoordinator, wire::NormFactor{step - 1, 0.5});  // of a step long done
+    for (auto& s : servers) ok(*s, kCoordinator, wire::NormFactor{step - 1, 0, 0.5, {}});  // of a step long done
     EXPECT_TRUE(outbox.all<wire::Committed>().empty());
-    for (auto& s : servers) ok(*s, kCoordinator, wire::NormFactor{step, factor});
+    for (auto& s : servers) ok(*s, kCoordinator, wire::NormFactor{step, 0, factor, {}});
     const auto committed = outbox.all<wire::Committed>();
     ASSERT_EQ(committed.size(), 2u);
     EXPECT_EQ(committed[0].second.version, step + 1);
@@ -274,6 +276,68 @@ TEST_F(ShardServerTest, WithNormsBlocksCommitTogetherByOneFactor) {
     expect_oracle();
     outbox.sent.clear();
   }
+}
+
+// LAMB with clipping: gradients first, then with their factor the directions, then the step.
+TEST_F(ShardServerTest, NormsOfDirectionsTakeASecondRound) {
+  make(3, 2, true, "type = 'lamb'\nweight_decay = 0.1");
+  start();
+  std::vector<double> ratios(table->parameters().size(), 1.0);
+  for (int64_t step = 0; step < 2; ++step) {
+    for (uint32_t b = 0; b < table->blocks().size(); ++b) {
+      offer_and_give(step, b, {2, 3});
+      offer_and_give(step, b, {0, 2}, kOther);
+    }
+    auto partials = outbox.all<wire::NormPartial>();
+    ASSERT_EQ(partials.size(), 2u) << "gradients need no rate";
+    for (const auto& [to, partial] : partials) EXPECT_EQ(partial.round, 0u);
+    for (auto& s : servers) ok(*s, kCoordinator, wire::NormFactor{step, 0, 0.5, {}});
+    EXPECT_TRUE(outbox.all<wire::NormPartial>().empty()) << "directions wait for the rate";
+    for (auto& s : servers) ok(*s, kCoordinator, wire::NormFactor{step, 0, 0.25, {}});  // of a round that is over
+    for (auto& s : servers) ok(*s, kCoordinator, rates(step, step + 1));
+    partials = outbox.all<wire::NormPartial>();
+    ASSERT_EQ(partials.size(), 2u);
+
+    const std::vector<double> squares = oracle->prepare(step, 0.5);
+    for (uint32_t s = 0; s < 2; ++s) {
+      EXPECT_EQ(partials[s].second.round, 1u);
+      std::vector<double> expected[2];  // directions, values
+      for (uint32_t b : table->of_server(s)) {
+        if (table->block(b).kind != ParameterKind::kTrainable) continue;
+        for (uint32_t c = 0; c < table->block(b).chunks(); ++c) {
+          const auto chunk = std::span(oracle->values[b])
+                                 .subspan(c * kChunkElements, static_cast<size_t>(table->block(b).chunk_elements(c)));
+          expected[0].push_back(squares[table->norm_index(b) + c]);
+          expected[1].push_back(sum_of_squares(chunk));
+        }
+      }
+      expected[0].insert(expected[0].end(), expected[1].begin(), expected[1].end());
+      EXPECT_EQ(partials[s].second.squares, expected[0]);
+    }
+    EXPECT_TRUE(outbox.all<wire::Committed>().empty());
+    for (size_t p = 0; p < ratios.size(); ++p) ratios[p] = 0.25 + 0.5 * static_cast<double>(p);
+    for (auto& s : servers) ok(*s, kCoordinator, wire::NormFactor{step, 1, 0.5, ratios});
+    EXPECT_EQ(outbox.all<wire::Committed>().size(), 2u);
+    oracle->step(step, rate_of(step), 0.5, ratios);
+    expect_oracle();
+    outbox.sent.clear();
+  }
+}
+
+TEST_F(ShardServerTest, RatiosOfGradientsComeInOneRound) {
+  make(1, 1, true, "type = 'lars'\nmomentum = 0.9\nweight_decay = 0.1");
+  start();
+  ok(*servers[0], kCoordinator, rates(0, 1));
+  whole_step(0);
+  const auto partials = outbox.all<wire::NormPartial>();
+  ASSERT_EQ(partials.size(), 1u);
+  EXPECT_EQ(partials[0].second.squares.size(), 2 * table->norm_chunks());
+  EXPECT_THAT(error(kCoordinator, wire::NormFactor{0, 0, 0.5, {1.0}}), HasSubstr("1 ratios for 4 parameters"));
+  EXPECT_THAT(error(kCoordinator, wire::NormFactor{0, 0, 0.5, {1.0, -1.0, 1.0, 1.0}}), HasSubstr("a ratio of -1"));
+  const std::vector<double> ratios{0.5, 2.0, 1.0, 3.0};
+  ok(*servers[0], kCoordinator, wire::NormFactor{0, 0, 0.5, ratios});
+  oracle->step(0, rate_of(0), 0.5, ratios);
+  expect_oracle();
 }
 
 TEST_F(ShardServerTest, NamesAParameterThatIsNotFinite) {
@@ -466,10 +530,10 @@ TEST_F(ShardServerTest, TrustsNothingThatAPeerSays) {
   EXPECT_THAT(error(kWorker, wire::Pull{theirs, 0}), HasSubstr("is of server 1"));
   EXPECT_THAT(error(kWorker, wire::Pull{mine, -1}), HasSubstr("no version -1"));
   EXPECT_THAT(error(kWorker, rates(0, 9)), HasSubstr("only the coordinator, task 0, sends Rates"));
-  EXPECT_THAT(error(kWorker, wire::NormFactor{0, 1.0}), HasSubstr("only the coordinator"));
+  EXPECT_THAT(error(kWorker, wire::NormFactor{0, 0, 1.0, {}}), HasSubstr("only the coordinator"));
   EXPECT_THAT(error(kWorker, wire::Snapshot{0, "/"}), HasSubstr("only the coordinator"));
   EXPECT_THAT(error(kCoordinator, wire::Rates{0, {0.1, NAN}}), HasSubstr("not finite"));
-  EXPECT_THAT(error(kCoordinator, wire::NormFactor{0, INFINITY}), HasSubstr("a factor of inf"));
+  EXPECT_THAT(error(kCoordinator, wire::NormFactor{0, 0, INFINITY, {}}), HasSubstr("a factor of inf"));
   EXPECT_THAT(error(kWorker, wire::Committed{4}), HasSubstr("takes no message"));
   EXPECT_THAT(error(kWorker, wire::ParameterChunk{mine, 0, 0}, whole), HasSubstr("takes no message"));
   // A chunk of a large block that nobody asked for.
