@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "checkpoint/logical_reader.h"
 #include "checkpoint/safetensors.h"
@@ -20,8 +21,10 @@ struct ModelTensor {
 };
 
 Status write_model(FileSystem& files, const std::string& path, std::span<const ModelTensor> tensors);
-// The model in a checkpoint, copied piece by piece.
-Status write_model(FileSystem& files, const std::string& path, const LogicalReader& checkpoint);
+// The model in a checkpoint, copied piece by piece. With `slot`: with this slot of what is trained in place of its
+// values.
+Status write_model(FileSystem& files, const std::string& path, const LogicalReader& checkpoint,
+                   std::string_view slot = "");
 
 // Fills `into` with the tensor `name` of a model file, which must have this type and shape.
 Status read_model_tensor(const SafetensorsReader& model, std::string_view name, DType dtype, const Shape& shape,

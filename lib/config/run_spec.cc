@@ -57,6 +57,8 @@ TrainSpec read_train(const Value& table, Diagnostics& diagnostics) {
   r.finish();
   return t;
 }
+  t.ema = r.number("ema", t.ema, 0.0, 1.0);
+  if (t.ema == 1.0) r.error("ema", "'ema' in [train] must be below 1: an average that never moves");
 
 // The name becomes a folder's.
 bool good_name(const std::string& name) {

@@ -25,6 +25,7 @@ struct TrainSpec {
   int64_t keep_checkpoints = 3;        // older ones are deleted
   std::string isa;                     // the instruction set to use on all hosts; empty: the best of each
   std::string precision = "fp32";
+  double ema = 0;  // decay of the average of the weights that is kept beside them; 0: none
   bool allow_different_arithmetic =
       false;                   // take tasks whose arithmetic fingerprint differs, and give up the same bits
   double start_timeout = 300;  // seconds until all tasks are there

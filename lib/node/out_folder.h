@@ -18,6 +18,7 @@ class OutFolder {
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string model() const { return path_ + "/model.safetensors"; }
+  std::string model_average() const { return path_ + "/model-ema.safetensors"; }
 
   // Makes the folder for a new run; an error where one is there already.
   Status create(FileSystem& files) const;

@@ -5,6 +5,7 @@
 #include "checkpoint/logical_reader.h"
 #include "checkpoint/model_file.h"
 #include "config/canonical.h"
+#include "optim/weight_average.h"
 
 namespace dtrain::node {
 
@@ -169,6 +170,8 @@ checkpoint::Manifest RunRecord::manifest(int64_t version, const std::vector<wire
 Status RunRecord::write_model() {
   DTRAIN_TRY_ASSIGN(const auto reader, checkpoint::LogicalReader::open(files_, checkpoints_.path_of(setup_.steps)));
   DTRAIN_TRY(checkpoint::write_model(files_, setup_.out.model(), reader));
+  if (run_.spec.train.ema > 0)
+    DTRAIN_TRY(checkpoint::write_model(files_, setup_.out.model_average(), reader, optim::kWeightAverageSlot));
   DTRAIN_TRY_ASSIGN(const Digest hash, checkpoint::model_hash(reader));
   model_hash_ = to_hex(hash);
   return {};

@@ -34,6 +34,14 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 TEST(ManifestTest, SurvivesTheRoundTrip) { EXPECT_EQ(manifest_from_json(to_json(sample()), "m").value(), sample()); }
 
+TEST(ManifestTest, KnowsTheKindsOfParameters) {
+  for (const ParameterKind kind : {ParameterKind::kParameter, ParameterKind::kStatistic, ParameterKind::kFrozen}) {
+    Manifest m = sample();
+    m.parameters[1].kind = kind;
+    EXPECT_EQ(manifest_from_json(to_json(m), "m").value(), m);
+  }
+}
+
 TEST(ManifestTest, EveryCutAndEveryFlippedByteIsRefused) {
   const std::string whole = to_json(sample());
   for (size_t n = 0; n < whole.size(); ++n) {

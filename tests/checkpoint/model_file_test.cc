@@ -45,6 +45,17 @@ TEST_F(ModelFileTest, HashIsTheSameForCheckpointFileAndMemory) {
   EXPECT_NE(model_hash(file).value(), model_hash(tensors(SampleState(11))));
 }
 
+TEST_F(ModelFileTest, ASlotInPlaceOfTheValues) {
+  const SampleState state(10);
+  auto checkpoint = save(state, 3);
+  ASSERT_TRUE(write_model(files_, path_, checkpoint, "momentum#"));
+  const std::string written = files_.read_file(path_, 1 << 20).value();
+  SampleState other(10);
+  other.weight = other.momentum;
+  ASSERT_TRUE(write_model(files_, path_, tensors(other)));
+  EXPECT_EQ(files_.read_file(path_, 1 << 20).value(), written) << "the statistic has no slot, and is there itself";
+}
+
 TEST_F(ModelFileTest, StateHashFollowsSlotsAndStepButNotTheSharding) {
   SampleState state(10);
   const Digest one = state_hash(save(state, 1)).value();

@@ -131,6 +131,20 @@ TEST_P(SoloRunTest, AResumeAtTheEndWritesTheModelThatIsMissing) {
   EXPECT_THAT(result.said, testing::Not(HasSubstr("loss 0.0000"))) << "no step was made";
 }
 
+TEST_P(SoloRunTest, KeepsAnAverageOfTheWeights) {
+  ASSERT_EQ(train("plain").code, ExitCode::kDone);
+  EXPECT_TRUE(bytes_of(out("plain") + "/model-ema.safetensors").empty());
+  ASSERT_EQ(train("whole", {"train.ema=0.5"}).code, ExitCode::kDone);
+  EXPECT_EQ(bytes_of(out("whole") + "/model.safetensors"), bytes_of(out("plain") + "/model.safetensors"));
+  const std::string average = bytes_of(out("whole") + "/model-ema.safetensors");
+  EXPECT_FALSE(average.empty());
+  EXPECT_NE(average, bytes_of(out("whole") + "/model.safetensors"));
+  // The average of the steps before lies in each checkpoint.
+  EXPECT_EQ(train("parts", {"train.ema=0.5"}, {.interrupt_after = 3}).code, ExitCode::kInterrupted);
+  ASSERT_EQ(train("parts", {"train.ema=0.5"}, {.resume = true}).code, ExitCode::kDone);
+  EXPECT_EQ(bytes_of(out("parts") + "/model-ema.safetensors"), average);
+}
+
 TEST_P(SoloRunTest, BeginsWithAGivenModel) {
   ASSERT_EQ(train("first").code, ExitCode::kDone);
   const std::string model = out("first") + "/model.safetensors";

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """One run file, many shapes of cluster, one SHA-256 of the model: real processes over sockets."""
+import shutil
 import unittest
 
 import cluster
@@ -33,6 +34,23 @@ class Identity(cluster.ProcessTest):
                 '{name="dense2",type="linear",units=10},{type="softmax_cross_entropy"}]']
         self.assertIn("server 2: ", self.dtrain("check", self.run_toml, "--ps", 3, *wide).out)
         self.assert_same([(2, 3), (3, 0)], *wide)
+
+    def test_norms_over_whole_parameters(self):
+        # LAMB with clipping asks for them in two rounds, LARS in one; dense1.weight lies in several blocks.
+        wide = ["--set", "train.steps=5", "--set", "train.ema=0.9", "--set",
+                'network.layers=[{type="flatten"},{name="dense1",type="linear",units=8400,activation="relu"},'
+                '{name="dense2",type="linear",units=10},{type="softmax_cross_entropy"}]']
+        hashes = []
+        for optimizer in ('{type="lamb",lr=0.01,weight_decay=0.01,clip_norm=0.5}', '{type="lamb",lr=0.01}',
+                          '{type="lars",lr=1.0,trust=0.02,momentum=0.9,weight_decay=0.01,clip_norm=0.5}'):
+            hashes.append(self.assert_same([(2, 3), (3, 0)], *wide, "--set", "optimizer=" + optimizer))
+            averages = {self.dtrain("inspect", "--hash", self.path(out, "model-ema.safetensors")).out
+                        for out in ("one", "c2-3", "c3-0")}
+            self.assertEqual(len(averages), 1)
+            self.assertNotIn(hashes[-1], averages.pop())
+            for out in ("one", "c2-3", "c3-0"):
+                shutil.rmtree(self.path(out))
+        self.assertEqual(len(set(hashes)), len(hashes))
 
     def test_augmentation_follows_the_place_in_the_run(self):
         augmented = ["--set", "data.train.transforms=[{type='random_resized_crop',size=12},{type='random_crop',size=12,pad=2},"
