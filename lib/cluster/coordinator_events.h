@@ -18,6 +18,7 @@ struct StepReport {
   Metrics metrics;
   double rate = 0.0;           // learning rate
   std::optional<double> norm;  // of the mean gradient, before clipping, where the servers sent partial sums
+  bool last = false;           // the run ends here, though more steps were planned
 };
 
 class CoordinatorEvents {

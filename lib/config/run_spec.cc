@@ -24,7 +24,14 @@ std::string nearest_divisors(int64_t batch, int64_t wrong) {
   return fmt::format("{} or {}", below, above);
 }
 
-TrainSpec read_train(const Value& table, Diagnostics& diagnostics) {
+// What 'steps' is where a run file says neither that nor 'epochs'; nothing where it must say so.
+std::optional<int64_t> standard_steps(const Value* optimizer) {
+  const Value* type = optimizer ? optimizer->find("type") : nullptr;
+  if (type && type->is_string() && type->as_string() == "lbfgs") return 100;  // it ends by itself when it has converged
+  return std::nullopt;
+}
+
+TrainSpec read_train(const Value& table, std::optional<int64_t> standard_steps, Diagnostics& diagnostics) {
   TableReader r(table, diagnostics, "[train]");
   TrainSpec t;
   const size_t errors_before = diagnostics.errors().size();
@@ -41,6 +48,7 @@ TrainSpec read_train(const Value& table, Diagnostics& diagnostics) {
   r.also_known("steps");
   r.also_known("epochs");
   if (t.steps && t.epochs) r.error("epochs", "'steps' and 'epochs' exclude each other in [train]; remove one");
+  if (!t.steps && !t.epochs) t.steps = standard_steps;
   if (!t.steps && !t.epochs) r.error("", "[train] needs 'steps' or 'epochs'");
   t.log_every = r.integer("log_every", t.log_every, 1);
   t.checkpoint_every = r.integer("checkpoint_every", t.checkpoint_every, 0);
@@ -49,6 +57,8 @@ TrainSpec read_train(const Value& table, Diagnostics& diagnostics) {
   t.isa = r.string("isa", "");
   const std::array<std::string, 1> precisions = {"fp32"};
   t.precision = r.choice("precision", "fp32", precisions);
+  t.ema = r.number("ema", t.ema, 0.0, 1.0);
+  if (t.ema == 1.0) r.error("ema", "'ema' in [train] must be below 1: an average that never moves");
   t.allow_different_arithmetic = r.boolean("allow_different_arithmetic", false);
   for (auto [key, seconds] : {std::pair("start_timeout", &t.start_timeout), std::pair("peer_timeout", &t.peer_timeout),
                               std::pair("idle_timeout", &t.idle_timeout)}) {
@@ -57,8 +67,6 @@ TrainSpec read_train(const Value& table, Diagnostics& diagnostics) {
   r.finish();
   return t;
 }
-  t.ema = r.number("ema", t.ema, 0.0, 1.0);
-  if (t.ema == 1.0) r.error("ema", "'ema' in [train] must be below 1: an average that never moves");
 
 // The name becomes a folder's.
 bool good_name(const std::string& name) {
@@ -91,8 +99,10 @@ RunSpec read_run_spec(const Value& root, Diagnostics& diagnostics) {
     if (const Value* test = d.table("test")) spec.data_test = *test;
     d.finish();
   }
-  if (const Value* train = r.require_table("train")) spec.train = read_train(*train, diagnostics);
-  if (const Value* optimizer = r.require_table("optimizer")) spec.optimizer = *optimizer;
+  const Value* const optimizer = r.require_table("optimizer");
+  if (optimizer) spec.optimizer = *optimizer;
+  if (const Value* train = r.require_table("train"))
+    spec.train = read_train(*train, standard_steps(optimizer), diagnostics);
   if (const Value* schedule = r.table("schedule")) spec.schedule = *schedule;
   if (const Value* network = r.require_table("network")) spec.network = *network;
   r.finish();

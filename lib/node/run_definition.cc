@@ -7,6 +7,7 @@
 #include "config/canonical.h"
 #include "config/load.h"
 #include "config/network_spec.h"
+#include "optim/weight_average.h"
 
 namespace dtrain::node {
 namespace {
@@ -80,6 +81,15 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
   config::Diagnostics diagnostics;
   run.spec = config::read_run_spec(run.root, diagnostics);
   run.optimizer = optim::read_optimizer_spec(run.spec.optimizer, diagnostics);
+  const double ema = run.spec.train.ema;
+  if (run.optimizer.optimizer->full_batch()) {
+    if (ema > 0)
+      diagnostics.error(position_of(*run.root.find("train"), "ema"), "'ema' in [train] is not for the optimizer lbfgs");
+    if (run.spec.schedule)
+      diagnostics.error(run.spec.schedule->position(), "[schedule] is not for the optimizer lbfgs, which has no lr");
+  } else if (ema > 0) {
+    run.optimizer.optimizer = optim::with_weight_average(std::move(run.optimizer.optimizer), ema);
+  }
   run.schedule = optim::read_schedule(run.spec.schedule ? &*run.spec.schedule : nullptr, diagnostics);
   // Apart, so that the layers are looked at whatever is wrong elsewhere.
   config::Diagnostics of_network;
@@ -111,6 +121,12 @@ Status RunDefinition::open_data(const FileSystem& files) {
   train = std::move(first.dataset);
   shuffle = first.shuffle;
   train_threads = first.threads;
+  if (optimizer.optimizer->full_batch() && train && spec.train.batch != train->size())
+    diagnostics.error(
+        position_of(*root.find("train"), "batch"),
+        fmt::format("the optimizer lbfgs takes all {} samples in each step: 'batch' in [train] must be {} "
+                    "('micro_batch' may cut it)",
+                    train->size(), train->size()));
   if (spec.data_test) {
     context.training = false;
     data::DataSource second = open(*spec.data_test, "data.test");

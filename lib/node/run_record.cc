@@ -5,6 +5,7 @@
 #include "checkpoint/logical_reader.h"
 #include "checkpoint/model_file.h"
 #include "config/canonical.h"
+#include "node/learnt.h"
 #include "optim/weight_average.h"
 
 namespace dtrain::node {
@@ -80,7 +81,7 @@ void RunRecord::on_step(const cluster::StepReport& report) {
   const double per_second = static_cast<double>(done - row_step_) * batch / std::max(seconds, 1e-9);
   const double loss = report.metrics.mean_loss();
   loss_ = loss;
-  const bool row = done % run_.spec.train.log_every == 0 || done == setup_.steps;
+  const bool row = done % run_.spec.train.log_every == 0 || done == setup_.steps || report.last;
   said_at_ = now;
   const auto left = static_cast<Nanoseconds>(static_cast<double>(setup_.steps - done) * batch / per_second * kSecond);
   progress_.update({done, setup_.steps, static_cast<double>(done) * batch / samples,
@@ -140,13 +141,13 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
   // that an earlier life did not come to it.
   outcome_ = write_model();
   if (!outcome_) return;
-  observe::MetricsFile::Fields fields{{"step", fmt::format("{}", setup_.steps)},
+  observe::MetricsFile::Fields fields{{"step", fmt::format("{}", end_step())},
                                       {"seconds", json_number(static_cast<double>(took) / kSecond)}};
   const AnswerShares answers = eval_ ? shares(*eval_) : AnswerShares{};
   for (const auto& [name, share] : answers) fields.emplace_back("test_" + name, json_number(share));
   fields.emplace_back("model", json_string(model_hash_));
   note(metrics_.event("end", fields));
-  log_.info("done: {} steps{}{}, {}, model {}", setup_.steps, loss_ ? fmt::format(", loss {:.4f}", *loss_) : "",
+  log_.info("done: {} steps{}{}, {}, model {}", end_step(), loss_ ? fmt::format(", loss {:.4f}", *loss_) : "",
             describe(answers, "test "), observe::format_duration(took), model_hash_);
 }
 
@@ -162,13 +163,14 @@ checkpoint::Manifest RunRecord::manifest(int64_t version, const std::vector<wire
   m.config = config::effective_toml(run_.root);
   for (const ParameterInfo& p : run_.network->parameters())
     m.parameters.push_back({p.name, p.shape, DType::kF32, manifest_kind(p.kind)});
+  m.metadata = Learnt::of(*run_.train).metadata();
   m.slots = run_.optimizer.optimizer->slot_names();
   for (const wire::SnapshotDone& file : files) m.files.push_back({file.file, file.bytes, file.sha256});
   return m;
 }
 
 Status RunRecord::write_model() {
-  DTRAIN_TRY_ASSIGN(const auto reader, checkpoint::LogicalReader::open(files_, checkpoints_.path_of(setup_.steps)));
+  DTRAIN_TRY_ASSIGN(const auto reader, checkpoint::LogicalReader::open(files_, checkpoints_.path_of(end_step())));
   DTRAIN_TRY(checkpoint::write_model(files_, setup_.out.model(), reader));
   if (run_.spec.train.ema > 0)
     DTRAIN_TRY(checkpoint::write_model(files_, setup_.out.model_average(), reader, optim::kWeightAverageSlot));

@@ -43,6 +43,8 @@ class RunRecord final : public cluster::CoordinatorEvents {
   RunRecord(const RunDefinition& run, Setup setup, FileSystem& files, const Clock& clock, Log& log,
             observe::Progress& progress, observe::MetricsFile metrics);
   checkpoint::Manifest manifest(int64_t version, const std::vector<wire::SnapshotDone>& files) const;
+  // Where a run that is done has ended: at its last checkpoint, or at the one that it began with.
+  int64_t end_step() const { return checkpoint_.value_or(setup_.first_step); }
   Status write_model();             // from the last checkpoint
   void note(const Status& status);  // a metrics line that could not be written: said once, training goes on
   AnswerShares shares(const Metrics& metrics) const { return answer_shares(run_.network->labels(), metrics); }

@@ -31,21 +31,28 @@ WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, co
             own_gradients_ ? worker::ParameterStorage::Of::kStatistics : worker::ParameterStorage::Of::kAll),
       feed_(std::move(feed)) {}
 
-Status WorkerSide::prepare() {
-  omp_set_num_threads(static_cast<int>(begin_.threads));
-  const int64_t micro = run_.spec.train.batch / begin_.micro_batches;
+Result<worker::StepEngine::Setup> WorkerSide::engine_setup(const RunDefinition& run,
+                                                           const worker::ParameterStorage& memory,
+                                                           const wire::Begin& begin, bool own_gradients) {
+  omp_set_num_threads(static_cast<int>(begin.threads));
+  const int64_t micro = run.spec.train.batch / begin.micro_batches;
   worker::StepEngine::Setup setup;
-  setup.seed = run_.spec.seed;
-  setup.micro_batches = begin_.micro_batches;
-  setup.eval_micro_batches = begin_.eval_micro_batches;
-  setup.profile = profile_;
-  setup.values.assign(memory_.pointers().begin(), memory_.pointers().end());
+  setup.seed = run.spec.seed;
+  setup.micro_batches = begin.micro_batches;
+  setup.eval_micro_batches = begin.eval_micro_batches;
+  setup.values.assign(memory.pointers().begin(), memory.pointers().end());
   graph::CompileOptions options;
-  options.own_gradients = own_gradients_;
-  DTRAIN_TRY_ASSIGN(setup.train, graph::Executable::compile(*run_.network, graph::Mode::kTrain, micro, "cpu", options));
-  if (begin_.eval_micro_batches > 0) {
-    DTRAIN_TRY_ASSIGN(setup.eval, graph::Executable::compile(*run_.network, graph::Mode::kEval, micro, "cpu"));
+  options.own_gradients = own_gradients;
+  DTRAIN_TRY_ASSIGN(setup.train, graph::Executable::compile(*run.network, graph::Mode::kTrain, micro, "cpu", options));
+  if (begin.eval_micro_batches > 0) {
+    DTRAIN_TRY_ASSIGN(setup.eval, graph::Executable::compile(*run.network, graph::Mode::kEval, micro, "cpu"));
   }
+  return setup;
+}
+
+Status WorkerSide::prepare() {
+  DTRAIN_TRY_ASSIGN(auto setup, engine_setup(run_, memory_, begin_, own_gradients_));
+  setup.profile = profile_;
   engine_.emplace(run_.network->parameters(), std::move(setup), *feed_, pool_);
   return {};
 }

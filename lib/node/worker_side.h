@@ -33,6 +33,10 @@ class WorkerSide {
   // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's
   // own.
   Status prepare();
+  // What an engine of the run needs, but for its feed and pool; plans the programs for the thread that calls.
+  static Result<worker::StepEngine::Setup> engine_setup(const RunDefinition& run,
+                                                        const worker::ParameterStorage& memory,
+                                                        const wire::Begin& begin, bool own_gradients = false);
   Status run(const worker::Work& work, worker::StepPort& port) { return engine_->run(work, port); }
 
   worker::WorkerProtocol& protocol() { return protocol_; }

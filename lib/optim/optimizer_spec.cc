@@ -10,11 +10,18 @@ namespace dtrain::optim {
 OptimizerSpec read_optimizer_spec(const config::Value& table, config::Diagnostics& diagnostics) {
   config::TableReader reader(table, diagnostics, "[optimizer]");
   OptimizerSpec spec;
-  spec.rate = reader.require_number("lr");
-  if (reader.has("lr") && spec.rate <= 0) reader.error("lr", "'lr' in [optimizer] must be above 0");
-  const double clip_norm = reader.positive_number("clip_norm", 1.0);
-  if (reader.has("clip_norm")) spec.clip_norm = clip_norm;
   spec.optimizer = OptimizerRegistry::instance().read(reader, "sgd");
+  if (spec.optimizer->full_batch()) {  // it finds its own rates
+    for (const char* key : {"lr", "clip_norm"}) {
+      if (reader.has(key)) reader.error(key, fmt::format("'{}' in [optimizer] is not for 'lbfgs'", key));
+      reader.also_known(key);
+    }
+  } else {
+    spec.rate = reader.require_number("lr");
+    if (reader.has("lr") && spec.rate <= 0) reader.error("lr", "'lr' in [optimizer] must be above 0");
+    const double clip_norm = reader.positive_number("clip_norm", 1.0);
+    if (reader.has("clip_norm")) spec.clip_norm = clip_norm;
+  }
   reader.finish();
   return spec;
 }

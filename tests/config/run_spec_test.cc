@@ -23,7 +23,7 @@ TEST(RunSpec, EverythingSaid) {
       "name = \"lenet-fashion\"\nseed = 7\n"
       "[data.train]\nformat = \"idx\"\n[data.test]\nformat = \"idx\"\n"
       "[train]\nbatch = 128\nmicro_batch = 32\nthreads = 1\nepochs = 5\nlog_every = 10\ncheckpoint_every = 0\n"
-      "eval_every = 500\nkeep_checkpoints = 1\nisa = \"avx2\"\nprecision = \"fp32\"\nstart_timeout = 30\n"
+      "eval_every = 500\nkeep_checkpoints = 1\nisa = \"avx2\"\nprecision = \"fp32\"\nema = 0.5\nstart_timeout = 30\n"
       "peer_timeout = 0.5\nidle_timeout = 60\nallow_different_arithmetic = true\n"
       "[optimizer]\nlr = 0.05\n[schedule]\ntype = \"cosine\"\n[network]\ninput = [1, 28, 28]\n");
   Diagnostics d;
@@ -41,6 +41,7 @@ TEST(RunSpec, EverythingSaid) {
   EXPECT_EQ(run.train.eval_every, 500);
   EXPECT_EQ(run.train.keep_checkpoints, 1);
   EXPECT_EQ(run.train.isa, "avx2");
+  EXPECT_EQ(run.train.ema, 0.5);
   EXPECT_EQ(run.train.start_timeout, 30);
   EXPECT_EQ(run.train.peer_timeout, 0.5);
   EXPECT_EQ(run.train.idle_timeout, 60);
@@ -48,6 +49,17 @@ TEST(RunSpec, EverythingSaid) {
   EXPECT_TRUE(run.data_test);
   EXPECT_TRUE(run.schedule);
   EXPECT_NE(run.network.find("input"), nullptr);
+}
+
+TEST(RunSpec, OnlyLbfgsHasAStandardNumberOfSteps) {
+  const std::string rest = "[data.train]\nformat = \"idx\"\n[network]\ninput = [1]\n";
+  for (const char* optimizer : {"[optimizer]\ntype = \"lbfgs\"\n", "[optimizer]\nlr = 0.1\n"}) {
+    Diagnostics d;
+    const RunSpec run = read_run_spec(parsed("[train]\nbatch = 8\n" + rest + optimizer), d);
+    const bool lbfgs = std::string(optimizer).find("lbfgs") != std::string::npos;
+    EXPECT_EQ(d.ok(), lbfgs);
+    EXPECT_EQ(run.train.steps, lbfgs ? std::optional<int64_t>(100) : std::nullopt);
+  }
 }
 
 TEST(RunSpec, Defaults) {
@@ -66,6 +78,7 @@ TEST(RunSpec, Defaults) {
   EXPECT_EQ(run.train.eval_every, 0);
   EXPECT_EQ(run.train.keep_checkpoints, 3);
   EXPECT_EQ(run.train.precision, "fp32");
+  EXPECT_EQ(run.train.ema, 0);
   EXPECT_EQ(run.train.start_timeout, 300);
   EXPECT_EQ(run.train.peer_timeout, 10);
   EXPECT_EQ(run.train.idle_timeout, 3600);

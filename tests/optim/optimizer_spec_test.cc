@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "config/parse.h"
+#include "optim/lbfgs.h"
 
 namespace dtrain::optim {
 namespace {
@@ -51,6 +52,18 @@ TEST(OptimizerSpec, NamesMistakes) {
   EXPECT_THAT(error("lr = 0.1\ntype = 'rmsprop'\ndecay = 1.5"), HasSubstr("decay"));
   EXPECT_THAT(error("lr = 0.1\ntype = 'adagrad'\nlr_decay = -1"), HasSubstr("lr_decay"));
   EXPECT_THAT(error("lr = 0.1\ntype = 'adadelta'\nrh = 0.5"), HasSubstr("did you mean 'rho'?"));
+}
+
+TEST(OptimizerSpec, LbfgsFindsItsOwnRates) {
+  const OptimizerSpec spec = read("type = 'lbfgs'\nhistory = 3");
+  ASSERT_NE(spec.optimizer->full_batch(), nullptr);
+  EXPECT_EQ(spec.optimizer->full_batch()->history, 3);
+  EXPECT_EQ(spec.optimizer->full_batch()->tolerance, 1e-6);
+  EXPECT_EQ(spec.optimizer->slot_names(), (std::vector<std::string>{"s0", "y0", "s1", "y1", "s2", "y2"}));
+  EXPECT_EQ(read("lr = 1").optimizer->full_batch(), nullptr);
+  EXPECT_THAT(error("type = 'lbfgs'\nlr = 0.1"), HasSubstr("'lr' in [optimizer] is not for 'lbfgs'"));
+  EXPECT_THAT(error("type = 'lbfgs'\nclip_norm = 1"), HasSubstr("'clip_norm'"));
+  EXPECT_THAT(error("type = 'lbfgs'\nhistory = 0"), HasSubstr("history"));
 }
 
 TEST(ClipFactor, NeverLengthens) {
