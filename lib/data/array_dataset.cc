@@ -185,6 +185,14 @@ Result<std::unique_ptr<Dataset>> make_array_dataset(Array samples, Array labels,
                                         size, max_label);
 }
 
+Array no_labels(const Array& samples) {
+  Array labels;
+  labels.shape = Shape{samples.shape[0]};
+  labels.storage = Buffer(static_cast<size_t>(samples.shape[0]));
+  labels.storage.zero();
+  return labels;
+}
+
 void report(config::TableReader& table, std::string_view key, const Error& error) {
   table.error(key, fmt::format("{}: {}", key, error.message), error.code);
 }

@@ -27,6 +27,9 @@ struct ArrayOptions {
 // than samples, a class or token that is negative or not below the network's) are ExitCode::kData and name the file.
 Result<std::unique_ptr<Dataset>> make_array_dataset(Array samples, Array labels, ArrayOptions options);
 
+// Class 0 for each of the samples, where labels are not asked for.
+Array no_labels(const Array& samples);
+
 // Where reading a file failed: the message at the key that names it, under the error's code.
 void report(config::TableReader& table, std::string_view key, const Error& error);
 

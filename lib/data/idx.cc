@@ -83,7 +83,9 @@ Result<Array> parse(Source& source, const std::string& path) {
 }
 
 std::unique_ptr<Dataset> make_idx(config::TableReader& table, const DatasetContext& context) {
-  const std::string images_path = table.require_path("images"), labels_path = table.require_path("labels");
+  const std::string images_path = table.require_path("images");
+  table.also_known("labels");
+  const std::string labels_path = context.labelled ? table.require_path("labels") : "";
   Shape sample_shape = context.network_input;
   const auto open = [&](const char* key, const std::string& path) -> std::optional<Array> {
     if (path.empty()) return std::nullopt;
@@ -93,6 +95,7 @@ std::unique_ptr<Dataset> make_idx(config::TableReader& table, const DatasetConte
     return std::nullopt;
   };
   std::optional<Array> images = open("images", images_path), labels = open("labels", labels_path);
+  if (images && !context.labelled) labels = no_labels(*images);
   if (images) {
     const Shape found = images->shape;
     if (found.rank() == 3) {

@@ -42,7 +42,7 @@ struct Line {
   std::string_view path, label;
 };
 
-Result<std::vector<Line>> split(std::string_view text, const std::string& file) {
+Result<std::vector<Line>> split(std::string_view text, const std::string& file, bool labelled) {
   std::vector<Line> lines;
   for (size_t at = 0, n = 1; at < text.size(); ++n) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -52,10 +52,10 @@ Result<std::vector<Line>> split(std::string_view text, const std::string& file) 
     if (line.empty()) continue;
     size_t cut = line.rfind('\t');
     if (cut == std::string_view::npos) cut = line.rfind(',');
-    if (cut == std::string_view::npos || cut == 0 || cut + 1 == line.size() || line.find('\0') != line.npos)
+    const Line parts{n, line.substr(0, cut), line.substr(std::min(cut, line.size() - 1) + 1)};
+    if (parts.path.empty() || (labelled && parts.label.empty()) || line.find('\0') != std::string_view::npos)
       return fail(ExitCode::kData,
                   fmt::format("'{}', line {}: a path, a comma or tab and a class were expected", file, n));
-    const Line parts{n, line.substr(0, cut), line.substr(cut + 1)};
     if (n == 1 && (parts.label == "label" || parts.label == "class")) continue;
     lines.push_back(parts);
   }
@@ -98,11 +98,28 @@ Result<ImageList> images_in_folder(const FileSystem& files, const std::string& f
   return out;
 }
 
-Result<ImageList> list_images(const FileSystem& files, const std::string& list, int64_t classes) {
+Result<ImageList> unlabelled_images(const FileSystem& files, const std::string& folder) {
+  ImageList out;
+  out.root = folder;
+  DTRAIN_TRY_ASSIGN(const std::vector<std::string> names, files.list(folder));
+  for (const std::string& name : names)
+    if (is_picture(name)) out.items.push_back({name, 0});
+  if (!out.items.empty()) return out;
+  DTRAIN_TRY_ASSIGN(out, images_in_folder(files, folder));
+  out.classes.clear();
+  for (ImageList::Item& item : out.items) item.label = 0;
+  return out;
+}
+
+Result<ImageList> list_images(const FileSystem& files, const std::string& list, int64_t classes, bool labelled) {
   DTRAIN_TRY_ASSIGN(const std::string text, files.read_file(list, kMaxList));
-  DTRAIN_TRY_ASSIGN(const std::vector<Line> lines, split(text, list));
+  DTRAIN_TRY_ASSIGN(const std::vector<Line> lines, split(text, list, labelled));
   ImageList out;
   out.root = parent_path(list);
+  if (!labelled) {
+    for (const Line& l : lines) out.items.push_back({std::string(l.path), 0});
+    return out;
+  }
   const bool numbers = std::all_of(lines.begin(), lines.end(), [](const Line& l) { return number(l.label); });
   if (!numbers) {
     for (const Line& l : lines) out.classes.emplace_back(l.label);

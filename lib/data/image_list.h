@@ -27,8 +27,11 @@ struct ImageList {
 // Folder by folder, files by name; a class is a folder, in the order of their names. Hidden ones are passed over, and
 // what does not end in .jpg, .jpeg or .png. A class without pictures is an error.
 Result<ImageList> images_in_folder(const FileSystem& files, const std::string& folder);
+// The pictures of the folder itself, without classes; where it holds none, those of the folders in it.
+Result<ImageList> unlabelled_images(const FileSystem& files, const std::string& folder);
 // Lines of a path, a comma or tab (where there is one) and a class. Classes are all numbers, or all names, which are
-// sorted. A first line that ends in "label" or "class" is a heading. Numbers must be below `classes`; 0: any.
-Result<ImageList> list_images(const FileSystem& files, const std::string& list, int64_t classes);
+// sorted. A first line whose class is "label" or "class" is a heading. Numbers must be below `classes`; 0: any. Where
+// `labelled` is false, the class may be missing and does not count.
+Result<ImageList> list_images(const FileSystem& files, const std::string& list, int64_t classes, bool labelled);
 
 }  // namespace dtrain::data

@@ -84,8 +84,9 @@ class ImageFiles final : public ImageSource {
 };
 
 // All names and labels; of up to kDigestFiles files, evenly spaced, size and the first and last 4 KiB: reading millions
-// of files before a run would take longer than many a run.
-Result<Digest> digest_of(const FileSystem& files, const ImageList& list) {
+// of files before a run would take longer than many a run. And the first picture's pixels, since another version of a
+// decoder may make others of the same file.
+Result<Digest> digest_of(const FileSystem& files, const ImageList& list, int64_t max_pixels) {
   constexpr size_t kDigestFiles = 1024;
   constexpr uint64_t kPiece = 4096;
   Sha256 hash;
@@ -105,6 +106,9 @@ Result<Digest> digest_of(const FileSystem& files, const ImageList& list) {
       hash.update(part);
     }
   }
+  DTRAIN_TRY_ASSIGN(const std::string first, files.read_file(list.path(0), kMaxFile));
+  const Result<Pixels> pixels = decode_image(std::as_bytes(std::span(first.data(), first.size())), max_pixels);
+  if (pixels) hash.update(std::as_bytes(std::span(pixels->bytes)));  // else read() will say why not
   return hash.finish();
 }
 
@@ -129,11 +133,13 @@ std::unique_ptr<Dataset> make_images(config::TableReader& table, const DatasetCo
   if (!table.diagnostics().ok()) return nullptr;
 
   const char* key = folder.empty() ? "list" : "folder";
-  Result<ImageList> list = folder.empty() ? list_images(context.files, list_file, context.label_classes)
-                                          : images_in_folder(context.files, folder);
+  Result<ImageList> list = folder.empty()
+                               ? list_images(context.files, list_file, context.label_classes, context.labelled)
+                           : context.labelled ? images_in_folder(context.files, folder)
+                                              : unlabelled_images(context.files, folder);
   if (list && limit > 0) list->keep(static_cast<size_t>(limit));
   Result<Digest> digest{};
-  if (list) digest = digest_of(context.files, *list);
+  if (list) digest = digest_of(context.files, *list, max_pixels);
   if (!list || !digest) {
     report(table, key, !list ? list.error() : digest.error());
     return nullptr;

@@ -154,7 +154,9 @@ Result<Array> parse(const ReadableFile& file, Sha256& hash) {
 }
 
 std::unique_ptr<Dataset> make_npy(config::TableReader& table, const DatasetContext& context) {
-  const std::string inputs_path = table.require_path("inputs"), labels_path = table.require_path("labels");
+  const std::string inputs_path = table.require_path("inputs");
+  table.also_known("labels");
+  const std::string labels_path = context.labelled ? table.require_path("labels") : "";
   const auto open = [&](const char* key, const std::string& path) -> std::optional<Array> {
     if (path.empty()) return std::nullopt;
     Result<Array> array = read_npy(context.files, path);
@@ -163,6 +165,7 @@ std::unique_ptr<Dataset> make_npy(config::TableReader& table, const DatasetConte
     return std::nullopt;
   };
   std::optional<Array> inputs = open("inputs", inputs_path), labels = open("labels", labels_path);
+  if (inputs && !context.labelled) labels = no_labels(*inputs);
   const Shape sample_shape =
       inputs ? Shape({inputs->shape.dims().begin() + 1, inputs->shape.dims().end()}) : context.network_input;
   ArrayOptions options = ArrayOptions::read(table, inputs && inputs->type == ElementType::kU8, sample_shape, context);

@@ -87,6 +87,15 @@ TEST_F(IdxTest, MeanAndStdByChannelAndLimit) {
   EXPECT_THAT(read_sample(*opened.source.dataset, 0).sample, ElementsAre(1, 3, 4, 8));
 }
 
+TEST_F(IdxTest, LabelsThatAreNotAskedForNeedNotBeThere) {
+  put("x", images_);
+  auto opened = open_toml("format = \"idx\"\nimages = \"x\"", files_, Shape{1, 2, 2}, directory_.path() + "/run.toml",
+                          0, 10, false);
+  ASSERT_TRUE(opened.status) << opened.status.error().message;
+  EXPECT_EQ(opened.source.dataset->size(), 3);
+  EXPECT_THAT(read_sample(*opened.source.dataset, 1).classes, ElementsAre(0));
+}
+
 TEST_F(IdxTest, DigestFollowsContentAndOptions) {
   put("x", images_);
   put("y", labels_);

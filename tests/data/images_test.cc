@@ -105,6 +105,26 @@ TEST_F(ImagesTest, ListsNameTheirPictures) {
   EXPECT_THAT(error("list = \"bad.csv\"", Shape{3, 1, 1}, ExitCode::kData), HasSubstr("nowhere.png': No such file"));
 }
 
+TEST_F(ImagesTest, WithoutLabelsAPathOrAFolderOfPicturesWillDo) {
+  const auto unlabelled = [&](const std::string& keys) {
+    return open_toml("format = \"images\"\n" + keys, files_, Shape{3, 2, 2}, directory_.path() + "/run.toml", 0, 1,
+                     false);
+  };
+  for (const char* keys : {"folder = \"train/cat\"", "folder = \"train\""}) {
+    auto opened = unlabelled(keys);
+    ASSERT_TRUE(opened.status) << opened.status.error().message;
+    const int64_t last = opened.source.dataset->size() - 1;
+    EXPECT_THAT(read_sample(*opened.source.dataset, last).sample, ::testing::Each(51 * (1.0f / 255.0f)));
+    EXPECT_THAT(read_sample(*opened.source.dataset, last).classes, ElementsAre(0));
+    EXPECT_TRUE(opened.source.dataset->label_names().empty());
+  }
+  put("l", "train/cat/b.PNG\ntrain/cat/b.PNG,9\n");
+  auto opened = unlabelled("list = \"l\"");
+  ASSERT_TRUE(opened.status) << opened.status.error().message;
+  EXPECT_EQ(opened.source.dataset->size(), 2);
+  EXPECT_THAT(read_sample(*opened.source.dataset, 1).classes, ElementsAre(0));
+}
+
 TEST_F(ImagesTest, PicturesThatDoNotDecodeNameTheirFile) {
   put("bad/x/a.png", grey(2, 2, 1).substr(0, 50));
   put("bad/x/b.png", "GIF89a");

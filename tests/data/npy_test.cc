@@ -97,6 +97,16 @@ TEST_F(NpyTest, LabelsOfThreeKinds) {
   EXPECT_THAT(read_sample(*values.source.dataset, 0).values, ElementsAre(0.5, -1));
 }
 
+TEST_F(NpyTest, LabelsThatAreNotAskedForNeedNotBeThere) {
+  put("x", npy_of<float>("<f4", "(2, 1)", {1, 2}));
+  for (const char* labels : {"", "labels = \"nowhere\""}) {
+    auto opened = open_toml(std::string("format = \"npy\"\ninputs = \"x\"\n") + labels, files_, Shape{1},
+                            directory_.path() + "/run.toml", 0, 1, false);
+    ASSERT_TRUE(opened.status) << opened.status.error().message;
+    EXPECT_THAT(read_sample(*opened.source.dataset, 1).sample, ElementsAre(2));
+  }
+}
+
 TEST_F(NpyTest, LabelsThatAreNoClassesAreRefused) {
   put("x", npy_of<float>("<f4", "(2, 1)", {1, 2}));
   put("y", npy_of<int64_t>("<i8", "(2,)", {3, -1}));

@@ -17,14 +17,18 @@ struct OpenedData {
 
 // The table begins at line 1 of `file`; relative paths are seen from that file's folder.
 inline OpenedData open_toml(const std::string& text, const FileSystem& files, const Shape& network_input,
-                            const std::string& file = "run.toml", int64_t token_classes = 0,
-                            int64_t label_classes = 0) {
+                            const std::string& file = "run.toml", int64_t token_classes = 0, int64_t label_classes = 0,
+                            bool labelled = true) {
   Result<config::Value> table = config::parse_toml(text, file);
   EXPECT_TRUE(table) << table.error().message;
   config::Diagnostics diagnostics;
   config::TableReader reader(*table, diagnostics, "[data.train]");
   OpenedData opened;
-  opened.source = open_data(reader, {files, network_input, token_classes, label_classes});
+  opened.source = open_data(reader, {.files = files,
+                                     .network_input = network_input,
+                                     .token_classes = token_classes,
+                                     .label_classes = label_classes,
+                                     .labelled = labelled});
   opened.status = diagnostics.status();
   EXPECT_EQ(opened.source.dataset != nullptr, opened.status.has_value());
   return opened;

@@ -50,9 +50,12 @@ class DataFeedTest : public testing::Test {
 };
 
 TEST_F(DataFeedTest, StepsInOrder) {
-  DataFeed feed(run_, kMicroBatches, kEvalMicroBatches);
-  for (int64_t step = 0; step < 12; ++step)  // over the ends of two epochs
-    for (uint32_t m = 0; m < kMicroBatches; ++m) expect_right(feed, train(step, {0, 2}), m);
+  for (size_t threads : {1, 3}) {
+    run_.train_threads = threads;
+    DataFeed feed(run_, kMicroBatches, kEvalMicroBatches);
+    for (int64_t step = 0; step < 12; ++step)  // over the ends of two epochs
+      for (uint32_t m = 0; m < kMicroBatches; ++m) expect_right(feed, train(step, {0, 2}), m);
+  }
 }
 
 TEST_F(DataFeedTest, ContentDoesNotDependOnWhatWasAskedBefore) {
@@ -80,7 +83,7 @@ TEST_F(DataFeedTest, AnEvaluationTakesEverySampleOnceInOrder) {
       std::vector<float> sample(6);
       int32_t label = -1;
       ASSERT_TRUE(run_.test->read({.index = at}, {.values = sample}, {{&label, 1}, {}}));
-      EXPECT_EQ(std::memcmp(micro->samples + i * 6, sample.data(), 6 * sizeof(float)), 0);
+      EXPECT_EQ(std::memcmp(static_cast<const float*>(micro->samples) + i * 6, sample.data(), 6 * sizeof(float)), 0);
       EXPECT_EQ(static_cast<const int32_t*>(micro->labels)[i], label);
     }
   }
@@ -107,7 +110,7 @@ TEST_F(DataFeedTest, ReadsAheadAndHandsAnErrorOnWhereItBelongs) {
   EXPECT_EQ(damaged.error().message, "sample is damaged");
   const auto next = feed.take(train(1, {0, 2}), 1);
   ASSERT_TRUE(next);
-  EXPECT_EQ(next->samples[0], 12);
+  EXPECT_EQ(static_cast<const float*>(next->samples)[0], 12);
 }
 
 TEST_F(DataFeedTest, AFixedFeedGivesTheFirstStepForEver) {
