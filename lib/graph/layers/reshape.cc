@@ -11,7 +11,6 @@ class ReshapeLayer final : public Layer {
  public:
   std::optional<Shape> setup(LayerSetup& s) override {
     const std::vector<int64_t> wanted = s.keys().require_integers("shape", -1, LayerSetup::kMaxExtent);
-    if (!s.keys().has("shape")) return std::nullopt;
     int64_t given = 1;
     int open = -1;
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -26,11 +25,13 @@ class ReshapeLayer final : public Layer {
         return std::nullopt;
       }
     }
-    if (wanted.empty() && s.keys().list("shape") != nullptr) {
-      s.key_error("'shape' is empty; a shape has at least one extent", "shape");
+    if (wanted.empty()) {
+      const config::Value* there = s.keys().value("shape");
+      if (there != nullptr && there->is_array() && there->as_array().empty())
+        s.key_error("'shape' is empty; a shape has at least one extent", "shape");
       return std::nullopt;
     }
-    if (wanted.empty() || !s.expect_one_input()) return std::nullopt;
+    if (!s.expect_one_input()) return std::nullopt;
     Shape y(wanted);
     const int64_t elements = s.input().elements();
     if (open >= 0 && elements % given == 0) y[open] = elements / given;

@@ -36,12 +36,11 @@ class SliceLayer final : public Layer {
     slice_.begin = from_end(given_begin);
     const int64_t end = keys.has("end") ? from_end(given_end) : keys.has("extent") ? slice_.begin + extent : size;
     if (slice_.begin < 0 || slice_.begin >= size || end > size || end <= slice_.begin) {
-      s.error(
-          fmt::format("elements {} to {} (not included) of axis {}, which has {}: there are none, or not all; its {}",
-                      slice_.begin, end, axis, size, s.describe_input()),
-          keys.has("end")      ? "end"
-          : keys.has("extent") ? "extent"
-                               : "begin");
+      const char* key = keys.has("end") ? "end" : keys.has("extent") ? "extent" : "begin";
+      s.error(fmt::format("'{}' makes it elements {} to {} (not included) of axis {}, which has {}: there are none, or "
+                          "not all; its {}",
+                          key, slice_.begin, end, axis, size, s.describe_input()),
+              key);
       return std::nullopt;
     }
     size = end - slice_.begin;

@@ -20,7 +20,8 @@ class TransposeLayer final : public Layer {
     bool permutation = !order.empty();
     for (size_t i = 0; i < sorted.size(); ++i) permutation = permutation && sorted[i] == static_cast<int64_t>(i) + 1;
     if (!permutation) {
-      if (s.keys().list("order") != nullptr)
+      const config::Value* there = s.keys().value("order");
+      if (there != nullptr && there->is_array() && there->as_array().size() == order.size())
         s.key_error("'order' must name each axis once, from 1 (axis 0 is the batch)", "order");
       return std::nullopt;
     }
