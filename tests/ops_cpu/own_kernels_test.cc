@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/sha256.h"
+#include "ops/channel_bias.h"
 #include "ops/elementwise.h"
 #include "ops/group_norm.h"
 #include "ops/layer_norm.h"
@@ -9,6 +10,7 @@
 #include "ops/lrn.h"
 #include "ops/pool2d.h"
 #include "ops/softmax.h"
+#include "ops/upsample.h"
 #include "tests/ops_cpu/op_harness.h"
 
 namespace dtrain::ops::test {
@@ -45,6 +47,21 @@ TEST(OwnKernels, SameBitsOnEveryInstructionSet) {
   EXPECT_EQ(hash_of("mse", Mse{}, {normal(rows, 1), normal(rows, 2)}, {f64({4}), f32(rows)}), "cd35c56620fe2d68");
   const Pool2d pool{.kind = Pool2d::Kind::kAverage, .kernel = {3, 3}, .stride = {3, 3}, .pad = {1, 1}, .ceil = true};
   EXPECT_EQ(hash_of("pool2d", pool, {normal({2, 19, 6, 6}, 1)}, {f32({2, 19, 3, 3})}), "8edd8d735e25b04f");
+}
+
+TEST(OwnKernels, LossesAndShapesGiveTheSameBitsOnEveryInstructionSet) {
+  const Shape image{2, 19, 9, 7}, rows{3, 1013};
+  const std::vector<Value> pair = {normal(rows, 1), uniform(rows, 2, 0, 1)};
+  EXPECT_EQ(hash_of("sigmoid_cross_entropy", SigmoidCrossEntropy{}, pair, {f64({4}), f32(rows)}), "469bc866e2619d70");
+  EXPECT_EQ(hash_of("huber", Huber{0.5f}, pair, {f64({4}), f32(rows)}), "5aefec4e5a71b5dc");
+  EXPECT_EQ(hash_of("cosine", Cosine{}, pair, {f64({4}), f32(rows)}), "eeb84f3e880eadb5");
+  const Upsample twice{Upsample::Mode::kBilinear, {2, 3}};
+  EXPECT_EQ(hash_of("upsample", twice, {normal(image, 1)}, {f32({2, 19, 18, 21})}), "c934b0e4e1e0a38c");
+  EXPECT_EQ(hash_of("upsample.backward", twice, {normal({2, 19, 18, 21}, 1)}, {f32(image)}), "62f33129feef5e33");
+  EXPECT_EQ(hash_of("channel_bias", ChannelBias{{ActivationKind::kLeakyRelu, 0.3f}},
+                    {normal(image, 1), normal({19}, 2)}, {f32(image)}),
+            "2d657bd49d968bfb");
+  EXPECT_EQ(hash_of("channel_bias.backward", {}, {normal(image, 1)}, {f32({19})}), "68c0fc0e17f0beeb");
 }
 
 TEST(OwnKernels, NormalisationsGiveTheSameBitsOnEveryInstructionSet) {
