@@ -26,8 +26,9 @@ class Emitter {
     // Of each parameter: where its gradient, or next value, leaves the program; kNoParameter: it stays a temporary.
     std::vector<ParameterIndex> parameter_outs;
     ValueId labels = kNoValue;
-    Shape output_shape;          // with the batch
-    ops::Activation activation;  // to follow the layer: fused where that is possible
+    ValueId residual = kNoValue;  // to be added to the layer's output, before the activation; see Layer::fuses_sums
+    Shape output_shape;           // with the batch
+    ops::Activation activation;   // to follow the layer: fused where that is possible
   };
   explicit Emitter(Setting setting)
       : setting_(std::move(setting)),
@@ -73,10 +74,17 @@ class Emitter {
     op(std::move(name), attributes, std::move(inputs), std::move(outputs));
   }
 
+  // To be added to the output; kNoValue: nothing.
+  ValueId residual() const { return setting_.residual; }
+
   // ---- backward
   ValueId saved(int i) const { return saved_[static_cast<size_t>(i)]; }
   ValueId output() const { return output_; }
-  ValueId output_gradient() const { return output_gradient_; }
+  ValueId output_gradient() const { return output_gradients_.front(); }
+  // Of a layer that fuses sums: the gradient is the sum of these.
+  const std::vector<ValueId>& output_gradients() const { return output_gradients_; }
+  bool wants_residual_gradient() const { return wants_residual_gradient_; }
+  void give_residual_gradient(ValueId gradient) { residual_gradient_ = gradient; }
   // What fused_op() put into the forward op.
   ops::Activation fused_activation() const { return fused_ ? setting_.activation : ops::Activation{}; }
   bool wants_gradient(int input) const { return wants_gradient_[static_cast<size_t>(input)]; }
@@ -87,10 +95,12 @@ class Emitter {
   // ---- for the lowering
   const ops::Activation& activation() const { return setting_.activation; }
   bool fused() const { return fused_; }
-  void begin_backward(ValueId output_gradient, std::vector<bool> wants_gradient) {
-    output_gradient_ = output_gradient;
+  void begin_backward(std::vector<ValueId> output_gradients, std::vector<bool> wants_gradient, bool wants_residual) {
+    output_gradients_ = std::move(output_gradients);
     wants_gradient_ = std::move(wants_gradient);
+    wants_residual_gradient_ = wants_residual;
   }
+  ValueId residual_gradient() const { return residual_gradient_; }
   // What backward() took for parameter i; kNoValue where it did not ask.
   ValueId parameter_gradient(int i) const { return parameter_gradients_[static_cast<size_t>(i)]; }
   ValueId input_gradient(int i) const { return input_gradients_[static_cast<size_t>(i)]; }
@@ -100,8 +110,9 @@ class Emitter {
                 const std::vector<ValueId>& outputs) const;
 
   Setting setting_;
-  ValueId output_ = kNoValue, output_gradient_ = kNoValue;
-  bool fused_ = false;
+  ValueId output_ = kNoValue, residual_gradient_ = kNoValue;
+  std::vector<ValueId> output_gradients_;
+  bool fused_ = false, wants_residual_gradient_ = false;
   std::vector<ValueId> saved_;
   std::vector<bool> wants_gradient_;
   std::vector<ValueId> input_gradients_, parameter_gradients_;

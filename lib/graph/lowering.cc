@@ -1,5 +1,6 @@
 #include "graph/lowering.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/check.h"
@@ -35,6 +36,7 @@ class Lowering {
     count_readers();
     count_users();
     frames_.resize(layers_.size());
+    fold_sums();
     const size_t answer = layers_.size() - (mode_ == Mode::kPredict ? 1 : 0);
     for (size_t i = 0; i < answer; ++i) forward(i);
     if (mode_ == Mode::kPredict) predict(layers_.back());
@@ -45,12 +47,16 @@ class Lowering {
   }
 
  private:
+  static constexpr int kNone = kSampleInput - 1;
+
   // What a layer's forward pass leaves for its backward pass.
   struct Frame {
     std::unique_ptr<Emitter> emit;
     ValueId before = kNoValue;       // its output before an activation of its own
     ValueId output = kNoValue;       // what others read
-    bool folded = false;             // an activation that the layer before has taken over
+    bool folded = false;             // an activation, or a sum, that a layer before has taken over
+    int sum = kNone;                 // the sum that this layer has taken over
+    int residual = kNone;            // what that adds: a layer, or the sample
     std::vector<ValueId> gradients;  // of the output, one a reader
   };
 
@@ -66,6 +72,28 @@ class Lowering {
     parts_.resize(parameters_.size());
     for (const NetworkLayer& l : layers_)
       for (ParameterIndex p : l.parameters) ++users_[static_cast<size_t>(p)];
+  }
+
+  // Finds the sums of two that become part of the later one of their inputs, which nobody else reads.
+  void fold_sums() {
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      const std::vector<int>& inputs = layers_[i].inputs;
+      if (!layers_[i].layer->is_sum() || inputs.size() != 2) continue;
+      const auto [earlier, later] = std::minmax(inputs[0], inputs[1]);
+      if (later == kSampleInput || earlier == later) continue;
+      const NetworkLayer& into = layers_[static_cast<size_t>(later)];
+      Frame& frame = frames_[static_cast<size_t>(later)];
+      if (!into.layer->fuses_sums() || readers_[static_cast<size_t>(later)] != 1 || frame.sum != kNone ||
+          into.activation.kind != ops::ActivationKind::kNone || into.needs_gradient != layers_[i].needs_gradient)
+        continue;
+      frame.sum = static_cast<int>(i);
+      frame.residual = earlier;
+      frames_[i].folded = true;
+    }
+  }
+
+  ValueId output_of(int layer) const {
+    return layer == kSampleInput ? sample_ : frames_[static_cast<size_t>(layer)].output;
   }
 
   // The layer's own activation, or that of a layer of nothing else which alone reads it.
@@ -86,18 +114,18 @@ class Lowering {
     Frame& frame = frames_[i];
     Emitter::Setting setting{.program = &program_, .mode = mode_, .batch = batch_, .backend = backend_};
     setting.layer = static_cast<int>(i);
-    for (int input : layer.inputs)
-      setting.inputs.push_back(input == kSampleInput ? sample_ : frames_[static_cast<size_t>(input)].output);
+    for (int input : layer.inputs) setting.inputs.push_back(output_of(input));
     for (ParameterIndex p : layer.parameters) {
       setting.parameters.push_back(parameters_[static_cast<size_t>(p)]);
       setting.parameter_outs.push_back(frozen(p) || shared(p) ? Emitter::kNoParameter : p);
     }
     setting.labels = labels_;
     setting.output_shape = with_batch(batch_, layer.output);
-    setting.activation = activation_after(i);
+    if (frame.sum != kNone) setting.residual = output_of(frame.residual);
+    if (!frame.folded) setting.activation = activation_after(frame.sum != kNone ? static_cast<size_t>(frame.sum) : i);
     frame.emit = std::make_unique<Emitter>(std::move(setting));
     if (frame.folded) {
-      frame.emit->set_output(frame.emit->input(0));
+      frame.emit->set_output(output_of(*std::max_element(layer.inputs.begin(), layer.inputs.end())));
     } else {
       layer.layer->forward(*frame.emit);
     }
@@ -109,8 +137,7 @@ class Lowering {
   }
 
   void predict(const NetworkLayer& loss) {
-    const int from = loss.inputs.front();
-    const ValueId answer = from == kSampleInput ? sample_ : frames_[static_cast<size_t>(from)].output;
+    const ValueId answer = output_of(loss.inputs.front());
     const ValueId out = program_.add({.shape = program_.at(answer).shape, .kind = ValueKind::kPrediction});
     program_.nodes.push_back({"reorder", {}, {answer}, {out}, static_cast<int>(layers_.size()) - 1});
   }
@@ -119,17 +146,18 @@ class Lowering {
     const NetworkLayer& layer = layers_[i];
     if (!layer.needs_gradient) return;
     Frame& frame = frames_[i];
+    if (frame.folded) {  // its gradients are those of the layer that has taken it over
+      const int into = *std::max_element(layer.inputs.begin(), layer.inputs.end());
+      frames_[static_cast<size_t>(into)].gradients = std::move(frame.gradients);
+      return;
+    }
     Emitter& emit = *frame.emit;
     std::vector<bool> wants;
-    for (int input : layer.inputs)
-      wants.push_back(input != kSampleInput && layers_[static_cast<size_t>(input)].needs_gradient);
-    const ValueId gradient = layer.layer->is_loss() ? kNoValue : before_activation(frame, layer, summed(frame));
-    emit.begin_backward(gradient, wants);
-    if (frame.folded) {
-      emit.give_gradient(0, gradient);
-    } else {
-      layer.layer->backward(emit);
-    }
+    for (int input : layer.inputs) wants.push_back(wants_gradient(input));
+    const bool wants_residual = frame.sum != kNone && wants_gradient(frame.residual);
+    emit.begin_backward(gradients_before(frame, layer), wants, wants_residual);
+    layer.layer->backward(emit);
+    if (wants_residual) frames_[static_cast<size_t>(frame.residual)].gradients.push_back(emit.residual_gradient());
     sum_shared(layer, emit);
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
       if (!wants[k]) continue;
@@ -157,6 +185,20 @@ class Lowering {
       sum.parameter = p;
       emit.op("add", ops::Add{}, parts, {program_.add(std::move(sum))});
     }
+  }
+
+  bool wants_gradient(int layer) const {
+    return layer != kSampleInput && layers_[static_cast<size_t>(layer)].needs_gradient;
+  }
+
+  // The gradients, before the activation, whose sum is that of the layer's output.
+  std::vector<ValueId> gradients_before(Frame& frame, const NetworkLayer& layer) {
+    if (layer.layer->is_loss()) return {};
+    const bool separate = frame.emit->activation().kind != ops::ActivationKind::kNone &&
+                          !(frame.emit->fused() && layer.layer->differentiates_fused_activation());
+    constexpr size_t kMost = 8;  // of a fused sum
+    if (layer.layer->fuses_sums() && !separate && frame.gradients.size() <= kMost) return frame.gradients;
+    return {before_activation(frame, layer, summed(frame))};
   }
 
   ValueId summed(Frame& frame) {

@@ -142,5 +142,31 @@ TEST(Lowering, FlattenComputesNothing) {
   EXPECT_EQ(p.at(p.root(x)).kind, ValueKind::kSample);
 }
 
+TEST(Lowering, ASumBecomesPartOfTheBatchNormBeforeIt) {
+  // b3 and p are norms that only the sum reads: the later one takes it over, with the relu behind it.
+  const std::string block = R"({ name = "c", type = "conv2d", filters = 4, kernel = 1 },
+    { name = "b3", type = "batch_norm" },
+    { type = "conv2d", filters = 4, kernel = 1, inputs = ["c"] }, { name = "p", type = "batch_norm" },
+    { type = "add", inputs = ["b3", "p"], activation = "relu" },)";
+  const Program p = lowered("[2, 6, 6]", block + R"({ type = "global_avg_pool" }, { type = "mse" },)");
+  EXPECT_THAT(ops_of(p), ElementsAre("conv2d", "batch_norm", "conv2d", "batch_norm", "global_avg_pool", "mse",
+                                     "global_avg_pool.backward", "batch_norm.backward", "conv2d.backward_weights",
+                                     "conv2d.backward_data", "batch_norm.backward", "add", "conv2d.backward_weights"));
+  // Whoever else reads a norm keeps the sum apart.
+  const Program apart = lowered("[2, 6, 6]", R"({ name = "b", type = "batch_norm" },
+    { name = "c", type = "conv2d", filters = 2, kernel = 1 },
+    { name = "s", type = "add", inputs = ["b", "c"] }, { type = "add", inputs = ["b", "s"] }, { type = "mse" },)");
+  EXPECT_EQ(std::count_if(apart.nodes.begin(), apart.nodes.end(), [](const Node& n) { return n.op == "add"; }), 2);
+}
+
+TEST(Lowering, ANormTakesAGradientThatIsASum) {
+  const Program p = lowered("[2, 6, 6]", R"({ name = "b", type = "batch_norm", activation = "relu" },
+    { name = "c", type = "conv2d", filters = 2, kernel = 1 }, { type = "conv2d", filters = 2, kernel = 1, inputs = ["b"] },
+    { name = "d", type = "conv2d", filters = 2, kernel = 1 }, { type = "add", inputs = ["c", "d"] }, { type = "mse" },)");
+  const Node& last = p.nodes.back();
+  EXPECT_EQ(last.op, "batch_norm.backward");
+  EXPECT_EQ(last.inputs.size(), 7u) << "x, mean, var, gamma, y, and two gradients";
+}
+
 }  // namespace
 }  // namespace dtrain::graph

@@ -282,11 +282,11 @@ TEST(BatchNormOnednn, TouchesNothingBehindItsVectors) {
       BatchNorm bn;
       bn.activation.kind = ActivationKind::kRelu;
       const Value x = reordered(numbers(shape), tagged(shape, tag));
-      const TensorDesc vector = plain_desc({channels}), opaque{Shape{0}, DType::kU8, nullptr};
+      const TensorDesc vector = plain_desc({channels});
       auto forward = planned({"batch_norm",
                               bn,
                               {x.desc, vector, vector, vector, vector},
-                              {plain_desc(shape), vector, vector, vector, vector, opaque}});
+                              {plain_desc(shape), vector, vector, vector, vector}});
       std::vector<std::unique_ptr<Guarded>> v;
       for (int i = 0; i < 12; ++i) {
         v.push_back(std::make_unique<Guarded>(bytes));
@@ -296,18 +296,17 @@ TEST(BatchNormOnednn, TouchesNothingBehindItsVectors) {
       auto y = outputs_of(*forward);
       Buffer scratch(forward->scratch_bytes);
       forward->run(std::vector<const void*>{x.data.data(), v[0]->data(), v[1]->data(), v[2]->data(), v[3]->data()},
-                   std::vector<void*>{y[0].data.data(), v[4]->data(), v[5]->data(), v[6]->data(), v[7]->data(),
-                                      y[5].data.data()},
+                   std::vector<void*>{y[0].data.data(), v[4]->data(), v[5]->data(), v[6]->data(), v[7]->data()},
                    scratch.data(), {});
 
       auto backward = planned({"batch_norm.backward",
                                bn,
-                               {x.desc, y[0].desc, vector, vector, y[5].desc, vector, vector},
+                               {x.desc, vector, vector, vector, y[0].desc, y[0].desc},
                                {plain_desc(shape), vector, vector}});
       auto dx = outputs_of(*backward);
       Buffer scratch2(backward->scratch_bytes);
-      backward->run(std::vector<const void*>{x.data.data(), y[0].data.data(), v[4]->data(), v[5]->data(),
-                                             y[5].data.data(), v[2]->data(), v[3]->data()},
+      backward->run(std::vector<const void*>{x.data.data(), v[4]->data(), v[5]->data(), v[2]->data(), y[0].data.data(),
+                                             y[0].data.data()},
                     std::vector<void*>{dx[0].data.data(), v[8]->data(), v[9]->data()}, scratch2.data(), {});
       for (int out = 4; out < 10; ++out)
         for (int64_t c = 0; c < channels; ++c)
@@ -354,7 +353,7 @@ TEST(Allocation, RunningAllocatesNothingOfSize) {
       {"batch_norm",
        BatchNorm{},
        {x.desc, vector, vector, vector, vector},
-       {plain_desc(image), vector, vector, vector, vector, opaque}},
+       {plain_desc(image), vector, vector, vector, vector}},
       {"reorder", {}, {x.desc}, {{image, DType::kF32, tagged(image, Tag::nhwc)}}},
   };
   for (const OpRequest& r : requests) {

@@ -132,22 +132,31 @@ TEST(ReferenceGradient, GlobalAveragePool) {
 TEST(ReferenceGradient, BatchNorm) {
   for (const Shape& x : {Shape{3, 2, 2, 3}, Shape{7, 3}})
     for (ActivationKind kind : {ActivationKind::kNone, ActivationKind::kRelu}) {
-      const BatchNorm a{.epsilon = 1e-2f, .momentum = 0.1f, .activation = {kind, 0}};
+      const bool relu = kind == ActivationKind::kRelu;
+      BatchNorm a{.epsilon = 1e-2f, .momentum = 0.1f, .residual = true, .activation = {kind, 0}};
       const TensorDesc c = f32({x[1]});
       const Value values = spread(x, 1, 0.2f);
-      const std::vector<Value> in = {values, normal(c.shape, 2), uniform(c.shape, 3, 1, 2), uniform(c.shape, 4, 1, 2),
-                                     uniform(c.shape, 5, -0.04f, 0.04f)};
-      const std::vector<TensorDesc> out = {f32(x), c, c, c, c, opaque()};
+      std::vector<Value> in = {values,
+                               normal(c.shape, 2),
+                               uniform(c.shape, 3, 1, 2),
+                               uniform(c.shape, 4, 1, 2),
+                               uniform(c.shape, 5, -0.04f, 0.04f),
+                               uniform(x, 7, -0.01f, 0.01f)};
+      const std::vector<TensorDesc> out = {f32(x), c, c, c, c};
       const Value dy = normal(x, 6);
-      const auto y = run_reference("batch_norm", a, in, out);
-      const auto d =
-          run_reference("batch_norm.backward", a, {values, dy, y[1], y[2], y[5], in[3], in[4]}, {f32(x), c, c});
-      expect_gradient(weighted("batch_norm", a, out, dy), in, {{0, d[0]}, {3, d[1]}, {4, d[2]}});
+      auto y = run_reference("batch_norm", a, in, out);
+      std::vector<Value> back = {values, y[1], y[2], in[3]};
+      if (relu) back.push_back(y[0]);
+      back.push_back(dy);
+      const auto d = run_reference("batch_norm.backward", a, back, {f32(x), c, c, f32(x)});
+      expect_gradient(weighted("batch_norm", a, out, dy), in, {{0, d[0]}, {3, d[1]}, {4, d[2]}, {5, d[3]}});
 
-      if (kind != ActivationKind::kNone) continue;
-      const std::vector<Value> bare(in.begin(), in.begin() + 3);
-      const auto dx = run_reference("batch_norm.backward", a, {values, dy, y[1], y[2], y[5]}, {f32(x)});
-      expect_gradient(weighted("batch_norm", a, out, dy), bare, {{0, dx[0]}});
+      if (relu) continue;
+      a.affine = a.residual = false;
+      in.resize(3);
+      y = run_reference("batch_norm", a, in, out);
+      const auto dx = run_reference("batch_norm.backward", a, {values, y[1], y[2], dy}, {f32(x)});
+      expect_gradient(weighted("batch_norm", a, out, dy), in, {{0, dx[0]}});
     }
 }
 

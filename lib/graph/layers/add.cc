@@ -20,6 +20,8 @@ class AddLayer final : public Layer {
     return s.input();
   }
 
+  bool is_sum() const override { return true; }
+
   void forward(Emitter& e) const override {
     std::vector<ValueId> in;
     for (int i = 0; i < e.inputs(); ++i) in.push_back(e.input(i));

@@ -37,12 +37,14 @@ double product_rate(int64_t m, int64_t k, int64_t n, memory::data_type type) {
   Buffer scratch(p.scratchpad_desc().get_size());
   for (Buffer* buffer : {&a, &b, &c}) buffer->zero();
   dnnl::matmul product(p);
-  const std::unordered_map<int, memory> arguments{
-      {DNNL_ARG_SRC, memory(p.src_desc(), engine(), a.data())},
-      {DNNL_ARG_WEIGHTS, memory(p.weights_desc(), engine(), b.data())},
-      {DNNL_ARG_DST, memory(p.dst_desc(), engine(), c.data())},
-      {DNNL_ARG_SCRATCHPAD, memory(p.scratchpad_desc(), engine(), scratch.data())}};
-  const double seconds = fastest_seconds(8, [&] { product.execute(stream(), arguments); });
+  const memory in(p.src_desc(), engine(), a.data()), weights(p.weights_desc(), engine(), b.data()),
+      result(p.dst_desc(), engine(), c.data()), space(p.scratchpad_desc(), engine(), scratch.data());
+  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, in.get()},
+                                       {DNNL_ARG_WEIGHTS, weights.get()},
+                                       {DNNL_ARG_DST, result.get()},
+                                       {DNNL_ARG_SCRATCHPAD, space.get()}};
+  const double seconds =
+      fastest_seconds(8, [&] { dnnl_primitive_execute(product.get(), stream().get(), 4, arguments); });
   return 2e-9 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n) / seconds;
 }
 

@@ -35,16 +35,14 @@ std::optional<std::string> check_training(const OpRequest& request) {
   return check_activation(request);
 }
 
-// Nothing: backward finds relu's sign again from x.
-size_t workspace(const OpRequest&) { return 0; }
-
-void normalise(const Call& call, const Extents& e, int64_t c, double mean, double variance, size_t affine) {
+void normalise(const Call& call, const Extents& e, int64_t c, double mean, double variance) {
   const auto& a = call.request.attributes_as<BatchNorm>();
-  const bool has = call.in_count() > affine;
-  const double gamma = has ? call.in(affine)[c] : 1.0, beta = has ? call.in(affine + 1)[c] : 0.0;
+  const double gamma = a.affine ? call.in(3)[c] : 1.0, beta = a.affine ? call.in(4)[c] : 0.0;
+  const float* r = a.residual ? call.in(call.in_count() - 1) : nullptr;
   const double scale = 1.0 / std::sqrt(variance + a.epsilon);
   for_channel(e, c, [&](int64_t i) {
-    call.out(0)[i] = static_cast<float>(activate(a.activation, (call.in(0)[i] - mean) * scale * gamma + beta));
+    const double y = (call.in(0)[i] - mean) * scale * gamma + beta + (r ? r[i] : 0.0f);
+    call.out(0)[i] = static_cast<float>(activate(a.activation, y));
   });
 }
 
@@ -58,7 +56,7 @@ void forward(const Call& call) {
     mean /= n;
     for_channel(e, c, [&](int64_t i) { variance += (call.in(0)[i] - mean) * (call.in(0)[i] - mean); });
     variance /= n;
-    normalise(call, e, c, mean, variance, 3);
+    normalise(call, e, c, mean, variance);
     call.out(1)[c] = static_cast<float>(mean);
     call.out(2)[c] = static_cast<float>(variance);
     const double m = a.momentum;
@@ -69,7 +67,7 @@ void forward(const Call& call) {
 
 void inference(const Call& call) {
   const Extents e = extents_of(call.in_shape(0));
-  for (int64_t c = 0; c < e.channels; ++c) normalise(call, e, c, call.in(1)[c], call.in(2)[c], 3);
+  for (int64_t c = 0; c < e.channels; ++c) normalise(call, e, c, call.in(1)[c], call.in(2)[c]);
 }
 
 // With x̂ = (x − mean)·r, r = 1/√(var + ε): dx = gamma·r·(dy − mean(dy) − x̂·mean(dy·x̂)) (Ioffe & Szegedy, section 3).
@@ -77,14 +75,18 @@ void backward(const Call& call) {
   const auto& a = call.request.attributes_as<BatchNorm>();
   const Extents e = extents_of(call.in_shape(0));
   const auto n = static_cast<double>(e.count());
-  const bool affine = call.in_count() > 5;
+  const bool relu = a.activation.kind == ActivationKind::kRelu;
+  const size_t y = a.affine ? 4 : 3, first_dy = y + (relu ? 1 : 0);
+  const bool gives_residual = call.out_count() == (a.affine ? 4u : 2u);
   for (int64_t c = 0; c < e.channels; ++c) {
-    const double gamma = affine ? call.in(5)[c] : 1.0, beta = affine ? call.in(6)[c] : 0.0;
-    const double mean = call.in(2)[c], r = 1.0 / std::sqrt(call.in(3)[c] + static_cast<double>(a.epsilon));
+    const double gamma = a.affine ? call.in(3)[c] : 1.0;
+    const double mean = call.in(1)[c], r = 1.0 / std::sqrt(call.in(2)[c] + static_cast<double>(a.epsilon));
     auto normalised = [&](int64_t i) { return (call.in(0)[i] - mean) * r; };
     auto gradient = [&](int64_t i) -> double {
-      const bool off = a.activation.kind == ActivationKind::kRelu && normalised(i) * gamma + beta <= 0;
-      return off ? 0.0 : call.in(1)[i];
+      if (relu && !(call.in(y)[i] > 0)) return 0.0;
+      double dy = 0;
+      for (size_t k = first_dy; k < call.in_count(); ++k) dy += call.in(k)[i];
+      return dy;
     };
     double sum = 0, dot = 0;
     for_channel(e, c, [&](int64_t i) {
@@ -92,17 +94,16 @@ void backward(const Call& call) {
       dot += gradient(i) * normalised(i);
     });
     for_channel(e, c, [&](int64_t i) {
+      if (gives_residual) call.out(call.out_count() - 1)[i] = static_cast<float>(gradient(i));
       call.out(0)[i] = static_cast<float>(gamma * r * (gradient(i) - sum / n - normalised(i) * dot / n));
     });
-    if (call.out_count() > 1) {
-      call.out(1)[c] = static_cast<float>(dot);
-      call.out(2)[c] = static_cast<float>(sum);
-    }
+    if (!a.affine) continue;
+    call.out(1)[c] = static_cast<float>(dot);
+    call.out(2)[c] = static_cast<float>(sum);
   }
 }
 
-const Registration kForward("reference", "batch_norm",
-                            std::make_unique<PlainOp>(forward, check_training, PlainOp::Workspace{5, workspace}));
+const Registration kForward("reference", "batch_norm", std::make_unique<PlainOp>(forward, check_training));
 const Registration kBackward("reference", "batch_norm.backward", std::make_unique<PlainOp>(backward, check_training));
 const Registration kInference("reference", "batch_norm.inference",
                               std::make_unique<PlainOp>(inference, check_activation));
