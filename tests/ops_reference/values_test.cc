@@ -225,8 +225,6 @@ TEST(ReferenceValues, Mse) {
   EXPECT_THAT(out[1].list(), ElementsAre(0, 1, 1.5f, 0));
 }
 
-}  // namespace
-}  // namespace dtrain::ops::test
 TEST(ReferenceValues, LabelsAmongTheLargestLogits) {
   // Of equal logits the lower class comes first: the labels stand at places 3, 2, 3 and 1.
   const std::vector<Value> in = {floats({4, 4}, {1, 1, 1, 1, 2, 2, 1, 1, 0, 0, 5, 0, 3, 0, 0, 0}),
@@ -239,3 +237,6 @@ TEST(ReferenceValues, LabelsAmongTheLargestLogits) {
     EXPECT_EQ(out[0].data<double>()[3], wanted[k]) << k;
   }
 }
+
+}  // namespace
+}  // namespace dtrain::ops::test
