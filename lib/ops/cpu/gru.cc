@@ -66,11 +66,12 @@ class Forward final : public Kernel {
   explicit Forward(const OpRequest& request)
       : r_(request),
         workspace_(r_),
-        from_x_(matrix(r_.rows(), r_.inputs), any({r_.inputs, r_.gates}), matrix(r_.rows(), r_.gates),
+        from_x_(matrix(r_.rows(), r_.inputs), transposed(matrix(r_.gates, r_.inputs)), matrix(r_.rows(), r_.gates),
                 MatrixProduct::Adds::kBias),
         from_state_(matrix(r_.samples, r_.units), any({r_.units, r_.gates}), matrix(r_.samples, r_.gates),
                     MatrixProduct::Adds::kBias) {
-    input_layouts = {nullptr, transposed_layout(from_x_), transposed_layout(from_state_), nullptr, nullptr};
+    // Weights that every step reads again are laid out for that once.
+    input_layouts = {nullptr, nullptr, transposed_layout(from_state_), nullptr, nullptr};
     outputs = request.outputs;
     outputs[0].layout = nullptr;
     FloatArrays arrays;

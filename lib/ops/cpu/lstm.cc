@@ -9,44 +9,46 @@
 namespace dtrain::ops::cpu {
 namespace {
 
-// The workspace, by step and sample: i, f, g, o beside each other; the cells; the states.
+// The workspace, by step and sample: i, f, g, o beside each other; the cells; their tanh; the states.
 struct Workspace {
   explicit Workspace(const Recurrence& r) {
     FloatArrays arrays;
     gates = arrays.add(r.rows() * r.gates);
     cells = arrays.add(r.rows() * r.units);
+    tanhs = arrays.add(r.rows() * r.units);
     states = arrays.add(r.rows() * r.units);
     bytes = arrays.bytes();
   }
-  size_t gates, cells, states, bytes;
+  size_t gates, cells, tanhs, states, bytes;
 };
 
 // One sample's step: from the sums at the gates to the gates themselves, and to cell and state.
 DTRAIN_CLONES
-void step(float* gates, const float* cell_before, float* cell, float* state, int64_t units) {
+void step(float* gates, const float* cell_before, float* cell, float* tanh_cell, float* state, int64_t units) {
   float *const is = gates, *const fs = is + units, *const gs = fs + units, *const os = gs + units;
 #pragma omp simd
   for (int64_t u = 0; u < units; ++u) {
     const float i = sigmoid(is[u]), f = sigmoid(fs[u]), g = hyperbolic_tangent(gs[u]), o = sigmoid(os[u]);
-    const float c = f * cell_before[u] + i * g;
+    const float c = f * cell_before[u] + i * g, t = hyperbolic_tangent(c);
     is[u] = i;
     fs[u] = f;
     gs[u] = g;
     os[u] = o;
     cell[u] = c;
-    state[u] = o * hyperbolic_tangent(c);
+    tanh_cell[u] = t;
+    state[u] = o * t;
   }
 }
 
 // One sample's step backwards: from the gradients of the state (dy + dh) and of the cell after the step to those of the
 // sums at the gates and, in dc, of the cell before it.
 DTRAIN_CLONES
-void step_back(const float* gates, const float* cell_before, const float* cell, const float* dy, const float* dh,
+void step_back(const float* gates, const float* cell_before, const float* tanh_cell, const float* dy, const float* dh,
                float* dc, float* d, int64_t units) {
   const float *const is = gates, *const fs = is + units, *const gs = fs + units, *const os = gs + units;
 #pragma omp simd
   for (int64_t u = 0; u < units; ++u) {
-    const float i = is[u], f = fs[u], g = gs[u], o = os[u], t = hyperbolic_tangent(cell[u]);
+    const float i = is[u], f = fs[u], g = gs[u], o = os[u], t = tanh_cell[u];
     const float of_h = dy[u] + dh[u];
     const float of_c = dc[u] + of_h * o * (1.0f - t * t);
     d[u] = of_c * g * i * (1.0f - i);
@@ -62,11 +64,12 @@ class Forward final : public Kernel {
   explicit Forward(const OpRequest& request)
       : r_(request),
         workspace_(r_),
-        from_x_(matrix(r_.rows(), r_.inputs), any({r_.inputs, r_.gates}), matrix(r_.rows(), r_.gates),
+        from_x_(matrix(r_.rows(), r_.inputs), transposed(matrix(r_.gates, r_.inputs)), matrix(r_.rows(), r_.gates),
                 MatrixProduct::Adds::kBias),
         from_state_(matrix(r_.samples, r_.units), any({r_.units, r_.gates}), matrix(r_.samples, r_.gates),
                     MatrixProduct::Adds::kResult) {
-    input_layouts = {nullptr, transposed_layout(from_x_), transposed_layout(from_state_), nullptr, nullptr};
+    // Weights that every step reads again are laid out for that once.
+    input_layouts = {nullptr, nullptr, transposed_layout(from_state_), nullptr, nullptr};
     outputs = request.outputs;
     outputs[0].layout = nullptr;
     FloatArrays arrays;
@@ -88,6 +91,7 @@ class Forward final : public Kernel {
     void* workspace = out.size() > 1 ? out[1] : FloatArrays::at(scratch, own_workspace_);
     float* gates = FloatArrays::at(workspace, workspace_.gates);
     float* cells = FloatArrays::at(workspace, workspace_.cells);
+    float* tanhs = FloatArrays::at(workspace, workspace_.tanhs);
     float* states = FloatArrays::at(workspace, workspace_.states);
     float *by_step = FloatArrays::at(scratch, by_step_), *bias = FloatArrays::at(scratch, bias_);
     float* zeros = FloatArrays::at(scratch, zeros_);
@@ -105,7 +109,7 @@ class Forward final : public Kernel {
           const int64_t row = first + n;
           float* state = states + row * r_.units;
           step(gates + row * r_.gates, s > 0 ? cells + (row - r_.samples) * r_.units : zeros, cells + row * r_.units,
-               state, r_.units);
+               tanhs + row * r_.units, state, r_.units);
           const int64_t at = r_.state_row(n, s);
           if (at >= 0) std::copy_n(state, r_.units, static_cast<float*>(out[0]) + at * r_.units);
         }
@@ -146,6 +150,7 @@ class Backward final : public Kernel {
   void run(std::span<const void* const> in, std::span<void* const> out, void* scratch, const RunContext&) override {
     const float* gates = FloatArrays::at(in[4], workspace_.gates);
     const float* cells = FloatArrays::at(in[4], workspace_.cells);
+    const float* tanhs = FloatArrays::at(in[4], workspace_.tanhs);
     float *all_d = FloatArrays::at(scratch, d_), *zeros = FloatArrays::at(scratch, zeros_);
     float *dc = FloatArrays::at(scratch, dc_), *dh = FloatArrays::at(scratch, dh_);
     void* products = FloatArrays::at(scratch, products_);
@@ -161,7 +166,7 @@ class Backward final : public Kernel {
           const int64_t row = first + n, at = r_.state_row(n, s);
           const float* dy = at >= 0 ? static_cast<const float*>(in[3]) + at * r_.units : zeros;
           step_back(gates + row * r_.gates, s > 0 ? cells + (row - r_.samples) * r_.units : zeros,
-                    cells + row * r_.units, dy, dh + n * r_.units, dc + n * r_.units, d + n * gradients_.stride(),
+                    tanhs + row * r_.units, dy, dh + n * r_.units, dc + n * r_.units, d + n * gradients_.stride(),
                     r_.units);
         }
       });
