@@ -24,6 +24,9 @@ std::vector<Row> rows() {
       {"sequence", {3, 5}, 12, 18, true},
       {"sequence_no_bias", {2, 3, 4}, 7, 5, false},
       {"larger", {33}, 259, 130, true},
+      {"many_rows", {645}, 20, 50, true},
+      {"many_rows_no_bias", {4, 150}, 24, 17, false},
+      {"many_rows_many_sums", {520}, 513, 512, true},
       {"relu", {4}, 24, 13, true, {ActivationKind::kRelu, 0}},
       {"gelu", {4}, 24, 13, true, {ActivationKind::kGelu, 0}, true},
   };

@@ -167,8 +167,9 @@ void probability_gradients(const Block& b, float* s, float* dp, const Softmax& s
 
 class AttentionBase : public OwnKernel {
  public:
-  // `matrices` of a block's scores in the scratch of each thread.
-  AttentionBase(const OpRequest& request, int64_t matrices) : OwnKernel(request), causal_(attributes(request).causal) {
+  // `matrices` of a block's scores in the scratch of each thread, and the products that a block takes.
+  AttentionBase(const OpRequest& request, int64_t matrices, int products)
+      : OwnKernel(request), causal_(attributes(request).causal) {
     const Shape& qkv = request.inputs[0].shape;
     heads_ = attributes(request).heads;
     DTRAIN_CHECK(qkv.rank() == 3 && qkv[2] % (3 * heads_) == 0);
@@ -180,6 +181,10 @@ class AttentionBase : public OwnKernel {
     threads_ = static_cast<int>(std::min<int64_t>(omp_get_max_threads(), samples_ * heads_));
     own_scratch_ = matrices * std::min(kBlock, length_) * whole_vectors(length_) + 2 * kBlock;
     scratch_bytes = static_cast<size_t>(threads_ * own_scratch_) * sizeof(float);
+    for (int64_t first = 0; first < length_; first += kBlock) {
+      const Block b = block(first);
+      flops += 2.0 * products * static_cast<double>(samples_ * dim_) * static_cast<double>(b.rows * b.width);
+    }
   }
   std::string implementation() const override { return "sgemm"; }
 
@@ -227,7 +232,7 @@ class AttentionBase : public OwnKernel {
 
 class AttentionKernel final : public AttentionBase {
  public:
-  explicit AttentionKernel(const OpRequest& request) : AttentionBase(request, 1) {}
+  explicit AttentionKernel(const OpRequest& request) : AttentionBase(request, 1, 2) {}
 
   void run(std::span<const void* const> in, std::span<void* const> out, void* scratch, const RunContext&) override {
     auto* kept = out.size() > 1 ? static_cast<float*>(out[1]) : nullptr;
@@ -251,7 +256,7 @@ class AttentionKernel final : public AttentionBase {
 
 class AttentionBackwardKernel final : public AttentionBase {
  public:
-  explicit AttentionBackwardKernel(const OpRequest& request) : AttentionBase(request, 2) {}
+  explicit AttentionBackwardKernel(const OpRequest& request) : AttentionBase(request, 2, 5) {}
 
   void run(std::span<const void* const> in, std::span<void* const> out, void* scratch, const RunContext&) override {
     for_heads(scratch, [&](int64_t n, int64_t h, float* own) {
