@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 #include "data/array_dataset.h"
-#include "data/image_source.h"
+#include "data/image_transforms.h"
 #include "data/registry.h"
 
 namespace dtrain::data {

@@ -6,7 +6,7 @@
 
 #include "data/array_dataset.h"
 #include "data/gunzip.h"
-#include "data/image_source.h"
+#include "data/image_transforms.h"
 #include "data/registry.h"
 
 namespace dtrain::data {

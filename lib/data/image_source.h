@@ -28,16 +28,4 @@ class ImageSource {
 std::unique_ptr<Dataset> make_image_dataset(std::unique_ptr<const ImageSource> source, TransformList transforms,
                                             Shape sample);
 
-// For formats whose samples all have one shape: the key `transforms`, where that is [channels, height, width].
-class ImageTransforms {
- public:
-  static ImageTransforms read(config::TableReader& table, const Shape& sample, const DatasetContext& context);
-  // The dataset with its samples transformed; itself where there are no transforms. Null after an error: labels by
-  // position do not follow what is done to the image.
-  std::unique_ptr<Dataset> wrap(std::unique_ptr<Dataset> dataset, config::TableReader& table);
-
- private:
-  TransformList transforms_;
-};
-
 }  // namespace dtrain::data
