@@ -99,10 +99,10 @@ RunSpec read_run_spec(const Value& root, Diagnostics& diagnostics) {
     if (const Value* test = d.table("test")) spec.data_test = *test;
     d.finish();
   }
+  const Value* const train = r.require_table("train");
   const Value* const optimizer = r.require_table("optimizer");
+  if (train) spec.train = read_train(*train, standard_steps(optimizer), diagnostics);
   if (optimizer) spec.optimizer = *optimizer;
-  if (const Value* train = r.require_table("train"))
-    spec.train = read_train(*train, standard_steps(optimizer), diagnostics);
   if (const Value* schedule = r.table("schedule")) spec.schedule = *schedule;
   if (const Value* network = r.require_table("network")) spec.network = *network;
   r.finish();
