@@ -8,6 +8,7 @@
 #include "cluster_flags.h"
 #include "commands.h"
 #include "config/canonical.h"
+#include "data/table_pipeline.h"
 #include "node/memory_estimate.h"
 #include "node/run_definition.h"
 #include "ps/block_table.h"
@@ -75,6 +76,20 @@ void print_servers(const ps::BlockTable& table, size_t slots) {
   fmt::print("\n");
 }
 
+// Where the columns of a table stand in a sample.
+void print_columns(const data::Dataset& data) {
+  const auto pipeline = data::TablePipeline::from_text(data.preprocessing());
+  if (!pipeline) return;  // no table
+  fmt::print("{:<38} {:>8} {:>8}\n", "column", "begins", "elements");
+  int64_t begin = 0;
+  for (const data::FittedColumn& column : pipeline->columns) {
+    fmt::print("{:<38} {:>8} {:>8}{}\n", column.describe(), begin, column.width(),
+               column.category ? fmt::format("  {} categories", column.choices()) : "");
+    begin += column.width();
+  }
+  fmt::print("\n");
+}
+
 Status check(const CheckFlags& flags) {
   RealFileSystem files;
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set, files));
@@ -90,6 +105,7 @@ Status check(const CheckFlags& flags) {
                                : static_cast<uint32_t>(flags.ps > 0 ? flags.ps : flags.workers);
   print_layers(*run.network);
 
+  print_columns(*run.train);
   const int64_t batch = run.spec.train.batch;
   const int64_t k =
       run.spec.train.micro_batch ? batch / *run.spec.train.micro_batch : node::automatic_micro_batches(batch, workers);

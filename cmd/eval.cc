@@ -6,12 +6,9 @@
 #include <cmath>
 #include <memory>
 
-#include "checkpoint/checkpoint_folder.h"
-#include "checkpoint/logical_reader.h"
-#include "checkpoint/model_file.h"
 #include "commands.h"
 #include "flags.h"
-#include "model_path.h"
+#include "model_source.h"
 #include "node/answer_shares.h"
 #include "node/evaluate.h"
 #include "ops/cpu/fingerprint.h"
@@ -26,41 +23,19 @@ struct EvalFlags {
   bool json = false;
 };
 
-Result<node::ParameterSource> source_of(FileSystem& files, const std::string& path) {
-  DTRAIN_TRY_ASSIGN(const ModelPath model, find_model(files, path));
-  if (model.checkpoint) {
-    DTRAIN_TRY_ASSIGN(auto opened, checkpoint::LogicalReader::open(files, model.path));
-    DTRAIN_TRY(checkpoint::verify_files(files, model.path, opened.manifest()));
-    return [reader = std::make_shared<checkpoint::LogicalReader>(std::move(opened))](const ParameterInfo& p,
-                                                                                     std::span<float> into) {
-      const checkpoint::ManifestParameter* there = reader->manifest().find(p.name);
-      if (!there || there->shape != p.shape)
-        return Status(
-            fail(ExitCode::kUsage,
-                 fmt::format("{}: the network wants {} of shape {}, but the checkpoint {}", reader->folder(), p.name,
-                             to_string(p.shape), there ? "has it as " + to_string(there->shape) : "does not have it")));
-      return reader->read(p.name, "", 0, std::as_writable_bytes(into));
-    };
-  }
-  DTRAIN_TRY_ASSIGN(auto opened, checkpoint::SafetensorsReader::open(files, model.path));
-  return [reader = std::make_shared<checkpoint::SafetensorsReader>(std::move(opened))](const ParameterInfo& p,
-                                                                                       std::span<float> into) {
-    return checkpoint::read_model_tensor(*reader, p.name, DType::kF32, p.shape, std::as_writable_bytes(into));
-  };
-}
-
 Status eval(const EvalFlags& flags) {
   RealFileSystem files;
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set, files));
   if (!run.spec.train.isa.empty()) DTRAIN_TRY(ops::cpu::set_isa(run.spec.train.isa));
   if (run.spec.train.threads) omp_set_num_threads(static_cast<int>(*run.spec.train.threads));
-  DTRAIN_TRY(run.open_data(files));
-  if (flags.part == "test" && !run.test)
+  const bool test = flags.part == "test";
+  if (test && !run.spec.data_test)
     return fail(ExitCode::kUsage,
                 fmt::format("{} has no [data.test]; --data train evaluates the training data", flags.run_file.file));
-  DTRAIN_TRY_ASSIGN(const node::ParameterSource source, source_of(files, flags.model));
-  DTRAIN_TRY_ASSIGN(const Metrics m,
-                    node::evaluate(run, flags.part == "test" ? *run.test : *run.train, flags.batch, source));
+  DTRAIN_TRY_ASSIGN(const Model model, open_model(files, flags.model));
+  DTRAIN_TRY_ASSIGN(const auto data, run.open_part(test ? *run.spec.data_test : run.spec.data_train,
+                                                   test ? "data.test" : "data.train", files, model.learnt));
+  DTRAIN_TRY_ASSIGN(const Metrics m, node::evaluate(run, *data, flags.batch, model.parameters));
   const node::AnswerShares shares = node::answer_shares(run.network->labels(), m);
   if (flags.json) {
     std::string text;

@@ -63,6 +63,19 @@ class ObjectReader {
     return value ? *value : kEmpty;
   }
 
+  // Strings by name; none where there is no such member.
+  std::map<std::string, std::string> strings(const char* key) {
+    std::map<std::string, std::string> all;
+    if (!object_.is_object() || !object_.contains(key)) return all;
+    const ordered_json& value = object_.at(key);
+    if (!value.is_object()) return complain(fmt::format("{}: '{}' is not an object", where_, key)), all;
+    for (const auto& [name, text] : value.items()) {
+      if (!text.is_string()) return complain(fmt::format("{}: '{}' is not of strings", where_, key)), all;
+      all[name] = text.get<std::string>();
+    }
+    return all;
+  }
+
   void complain(std::string what) {
     if (error_.empty()) error_ = std::move(what);
   }
@@ -172,6 +185,7 @@ std::string to_json(Manifest m) {
   out["run_name"] = m.run_name;
   out["run_digest"] = m.run_digest;
   out["config"] = m.config;
+  if (!m.metadata.empty()) out["metadata"] = m.metadata;
   out["parameters"] = ordered_json::array();
   for (const ManifestParameter& p : m.parameters)
     out["parameters"].push_back({{"name", p.name},
@@ -216,6 +230,7 @@ Result<Manifest> manifest_from_json(std::string_view json, const std::string& pa
     m.run_name = in.text("run_name");
     m.run_digest = in.text("run_digest");
     m.config = in.text("config");
+    m.metadata = in.strings("metadata");
     for (const ordered_json& item : in.list("parameters")) m.parameters.push_back(read_parameter(item, error));
     for (const ordered_json& item : in.list("files")) m.files.push_back(read_file_entry(item, error));
     for (const ordered_json& item : in.list("slots")) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,11 +49,12 @@ struct Manifest {
   int64_t threads = 0;        // for one micro-batch
   uint64_t seed = 0;
   std::string run_name;
-  std::string run_digest;                     // of what must not change on resume
-  std::string config;                         // the effective run file, TOML
-  std::vector<ManifestParameter> parameters;  // sorted by name
-  std::vector<std::string> slots;             // names of the optimizer's slots, sorted
-  std::vector<ManifestFile> files;            // sorted by name
+  std::string run_digest;                       // of what must not change on resume
+  std::string config;                           // the effective run file, TOML
+  std::vector<ManifestParameter> parameters;    // sorted by name
+  std::vector<std::string> slots;               // names of the optimizer's slots, sorted
+  std::vector<ManifestFile> files;              // sorted by name
+  std::map<std::string, std::string> metadata;  // that a model file made of it carries
 
   bool operator==(const Manifest&) const = default;
 

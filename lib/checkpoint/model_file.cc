@@ -63,7 +63,9 @@ Status write_model(FileSystem& files, const std::string& path, std::span<const M
 Status write_model(FileSystem& files, const std::string& path, const LogicalReader& checkpoint, std::string_view slot) {
   std::vector<TensorDeclaration> declared;
   for (const ManifestParameter& p : checkpoint.manifest().parameters) declared.push_back({p.name, p.dtype, p.shape});
-  DTRAIN_TRY_ASSIGN(auto writer, SafetensorsWriter::create(files, path, std::move(declared), model_metadata()));
+  Metadata metadata = model_metadata();
+  metadata.insert(checkpoint.manifest().metadata.begin(), checkpoint.manifest().metadata.end());
+  DTRAIN_TRY_ASSIGN(auto writer, SafetensorsWriter::create(files, path, std::move(declared), metadata));
   Buffer piece(kPiece);
   for (const ManifestParameter& p : checkpoint.manifest().parameters)
     DTRAIN_TRY(stream(checkpoint, p, p.kind == ParameterKind::kParameter ? slot : "", piece,

@@ -97,6 +97,7 @@ RunSpec read_run_spec(const Value& root, Diagnostics& diagnostics) {
     TableReader d(*data, diagnostics, "[data]");
     if (const Value* train = d.require_table("train")) spec.data_train = *train;
     if (const Value* test = d.table("test")) spec.data_test = *test;
+    if (const Value* predict = d.table("predict")) spec.data_predict = *predict;
     d.finish();
   }
   const Value* const train = r.require_table("train");
@@ -110,7 +111,8 @@ RunSpec read_run_spec(const Value& root, Diagnostics& diagnostics) {
 }
 
 std::span<const std::string> keys_free_on_resume() {
-  static const std::array<std::string, 11> kKeys = {"name",
+  static const std::array<std::string, 12> kKeys = {"name",
+                                                    "data.predict",
                                                     "data.train.threads",
                                                     "data.test.threads",
                                                     "train.steps",

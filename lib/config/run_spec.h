@@ -42,6 +42,7 @@ struct RunSpec {
   TrainSpec train;
   Value data_train;
   std::optional<Value> data_test;
+  std::optional<Value> data_predict;  // for `dtrain predict`
   Value optimizer;
   std::optional<Value> schedule;
   Value network;

@@ -61,14 +61,15 @@ void check_names(const data::Dataset& train, const data::Dataset& test, const co
 void read_data_mistakes(const config::RunSpec& spec, const config::NetworkSpec& network, const FileSystem& files,
                         config::Diagnostics& diagnostics) {
   data::DatasetContext context{.files = files, .network_input = Shape(network.input)};
-  auto read = [&](const config::Value& table, const char* part) {
-    if (!table.find("format")) return;  // no such table, or that was said
+  auto read = [&](const config::Value& table, const char* part) -> std::unique_ptr<data::Dataset> {
+    if (!table.find("format")) return nullptr;  // no such table, or that was said
     config::TableReader reader(table, diagnostics, fmt::format("[{}]", part));
-    (void)data::open_data(reader, context);
+    return data::open_data(reader, context).dataset;
   };
   if (network.input.empty()) return;  // the samples cannot be compared with it
-  read(spec.data_train, "data.train");
+  const auto train = read(spec.data_train, "data.train");
   context.training = false;
+  if (train) context.preprocessing = train->preprocessing();
   if (spec.data_test) read(*spec.data_test, "data.test");
 }
 
@@ -129,6 +130,7 @@ Status RunDefinition::open_data(const FileSystem& files) {
                     train->size(), train->size()));
   if (spec.data_test) {
     context.training = false;
+    if (train) context.preprocessing = train->preprocessing();
     data::DataSource second = open(*spec.data_test, "data.test");
     test = std::move(second.dataset);
     test_threads = second.threads;
@@ -136,6 +138,27 @@ Status RunDefinition::open_data(const FileSystem& files) {
   if (train && test) check_names(*train, *test, *spec.data_test, diagnostics);
   data_digest = digest.finish();
   return diagnostics.status();
+}
+
+Result<std::shared_ptr<const data::Dataset>> RunDefinition::open_part(const config::Value& table, const char* part,
+                                                                      const FileSystem& files, const Learnt& learnt,
+                                                                      bool labelled) const {
+  config::Diagnostics diagnostics;
+  data::DatasetContext context{files, network->input(), network->input_classes(), network->labels().classes};
+  context.preprocessing = learnt.preprocessing;
+  context.training = std::string_view(part) == "data.train";
+  context.labelled = labelled;
+  config::TableReader reader(table, diagnostics, fmt::format("[{}]", part));
+  std::shared_ptr<const data::Dataset> data = data::open_data(reader, context).dataset;
+  if (data) check_fit(*network, spec.network, *data, table, part, diagnostics);
+  const auto names = data ? data->label_names() : std::span<const std::string>{};
+  if (labelled && !names.empty() && !learnt.classes.empty() &&
+      !std::equal(names.begin(), names.end(), learnt.classes.begin(), learnt.classes.end()))
+    diagnostics.error(position_of(table, "format"),
+                      fmt::format("the classes of [{}] are not those that the model has learnt", part),
+                      ExitCode::kData);
+  DTRAIN_TRY(diagnostics.status());
+  return data;
 }
 
 int64_t automatic_micro_batches(int64_t batch, int64_t workers) {

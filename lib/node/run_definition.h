@@ -14,6 +14,7 @@
 #include "config/value.h"
 #include "data/dataset.h"
 #include "graph/network.h"
+#include "node/learnt.h"
 #include "optim/optimizer_spec.h"
 #include "optim/schedule.h"
 
@@ -39,6 +40,11 @@ struct RunDefinition {
                                     const FileSystem& files);
   // Opens the data sets and checks them against the network.
   Status open_data(const FileSystem& files);
+  // One data set by itself, which `table` describes, prepared as a model learnt it. Without labels where `labelled` is
+  // false and the format can do without.
+  Result<std::shared_ptr<const data::Dataset>> open_part(const config::Value& table, const char* part,
+                                                         const FileSystem& files, const Learnt& learnt,
+                                                         bool labelled = true) const;
 
   int64_t total_steps() const { return spec.train.total_steps(train->size()); }
   double rate_at(int64_t step, int64_t total) const { return optimizer.rate * schedule->factor(step, total); }

@@ -34,6 +34,14 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 TEST(ManifestTest, SurvivesTheRoundTrip) { EXPECT_EQ(manifest_from_json(to_json(sample()), "m").value(), sample()); }
 
+TEST(ManifestTest, CarriesTheModelsMetadata) {
+  Manifest m = sample();
+  m.metadata = {{"dtrain.classes", "[\"a\",\"b\"]"}, {"other", ""}};
+  EXPECT_EQ(manifest_from_json(to_json(m), "m").value(), m);
+  EXPECT_THAT(refusal(replaced(to_json(m), "\"other\": \"\"", "\"other\": 1")),
+              HasSubstr("'metadata' is not of strings"));
+}
+
 TEST(ManifestTest, KnowsTheKindsOfParameters) {
   for (const ParameterKind kind : {ParameterKind::kParameter, ParameterKind::kStatistic, ParameterKind::kFrozen}) {
     Manifest m = sample();

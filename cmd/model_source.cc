@@ -1,0 +1,52 @@
+#include "model_source.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/logical_reader.h"
+#include "checkpoint/model_file.h"
+#include "model_path.h"
+
+namespace dtrain::cmd {
+namespace {
+
+node::ParameterSource source_of(std::shared_ptr<const checkpoint::LogicalReader> reader) {
+  return [reader = std::move(reader)](const ParameterInfo& p, std::span<float> into) {
+    const checkpoint::ManifestParameter* there = reader->manifest().find(p.name);
+    if (!there || there->shape != p.shape)
+      return Status(
+          fail(ExitCode::kUsage,
+               fmt::format("{}: the network wants {} of shape {}, but the checkpoint {}", reader->folder(), p.name,
+                           to_string(p.shape), there ? "has it as " + to_string(there->shape) : "does not have it")));
+    return reader->read(p.name, "", 0, std::as_writable_bytes(into));
+  };
+}
+
+}  // namespace
+
+Result<Model> open_model(FileSystem& files, const std::string& path) {
+  DTRAIN_TRY_ASSIGN(const ModelPath model, find_model(files, path));
+  const auto learnt_of = [&](const checkpoint::Metadata& metadata) -> Result<node::Learnt> {
+    Result<node::Learnt> learnt = node::Learnt::from(metadata);
+    if (!learnt) return fail(learnt.error().code, fmt::format("'{}': {}", model.path, learnt.error().message));
+    return learnt;
+  };
+  if (model.checkpoint) {
+    DTRAIN_TRY_ASSIGN(auto opened, checkpoint::LogicalReader::open(files, model.path));
+    DTRAIN_TRY(checkpoint::verify_files(files, model.path, opened.manifest()));
+    DTRAIN_TRY_ASSIGN(auto learnt, learnt_of(opened.manifest().metadata));
+    return Model{source_of(std::make_shared<checkpoint::LogicalReader>(std::move(opened))), std::move(learnt)};
+  }
+  DTRAIN_TRY_ASSIGN(auto opened, checkpoint::SafetensorsReader::open(files, model.path));
+  DTRAIN_TRY_ASSIGN(auto learnt, learnt_of(opened.metadata()));
+  const auto reader = std::make_shared<checkpoint::SafetensorsReader>(std::move(opened));
+  return Model{[reader](const ParameterInfo& p, std::span<float> into) {
+                 return checkpoint::read_model_tensor(*reader, p.name, DType::kF32, p.shape,
+                                                      std::as_writable_bytes(into));
+               },
+               std::move(learnt)};
+}
+
+}  // namespace dtrain::cmd
