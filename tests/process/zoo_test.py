@@ -72,7 +72,8 @@ lr = 0.01
             with self.subTest(name):
                 self.dtrain("check", path, "--dump_config")
                 files = re.findall(r'"(/usr/share/[^"]+)"', text_of(path))
-                if all(os.path.exists(f) for f in files):
+                made_up = 'format = "synthetic"' in text_of(path)
+                if made_up or files and all(os.path.exists(f) for f in files):
                     self.dtrain("check", path)
 
     def test_the_small_ones_make_a_step(self):
