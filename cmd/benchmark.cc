@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "launch/free_ports.h"
 #include "launch/supervisor.h"
+#include "node/arithmetic.h"
 #include "node/cluster_run.h"
 #include "node/coordinator_setup.h"
 #include "node/fixed_feed.h"
@@ -67,6 +68,7 @@ Result<node::RunDefinition> read_run(const StepFlags& flags, const FileSystem& f
   std::vector<std::string> set = flags.run_file.set;
   set.push_back(fmt::format("train.threads={}", flags.threads));
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, set, files));
+  DTRAIN_TRY(node::set_up_arithmetic(run.spec.train));
   DTRAIN_TRY(run.open_data(files));
   if (!run.spec.train.micro_batch) run.spec.train.micro_batch = run.spec.train.batch;
   run.spec.train.batch *= flags.workers;

@@ -10,8 +10,8 @@
 #include "flags.h"
 #include "model_source.h"
 #include "node/answer_shares.h"
+#include "node/arithmetic.h"
 #include "node/evaluate.h"
-#include "ops/cpu/fingerprint.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -26,7 +26,7 @@ struct EvalFlags {
 Status eval(const EvalFlags& flags) {
   RealFileSystem files;
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set, files));
-  if (!run.spec.train.isa.empty()) DTRAIN_TRY(ops::cpu::set_isa(run.spec.train.isa));
+  DTRAIN_TRY(node::set_up_arithmetic(run.spec.train));
   if (run.spec.train.threads) omp_set_num_threads(static_cast<int>(*run.spec.train.threads));
   const bool test = flags.part == "test";
   if (test && !run.spec.data_test)

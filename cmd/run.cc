@@ -10,13 +10,13 @@
 #include "checkpoint/model_file.h"
 #include "cluster_flags.h"
 #include "commands.h"
+#include "node/arithmetic.h"
 #include "node/cluster_run.h"
 #include "node/coordinator_setup.h"
 #include "node/run_record.h"
 #include "node/solo_run.h"
 #include "node/start_plan.h"
 #include "observe/task_log.h"
-#include "ops/cpu/fingerprint.h"
 #include "process.h"
 #include "run_flags.h"
 
@@ -84,7 +84,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   log.before_line([&progress] { progress.leave_line(); });
 
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
-  if (!run.spec.train.isa.empty()) DTRAIN_TRY(ops::cpu::set_isa(run.spec.train.isa));
+  DTRAIN_TRY(node::set_up_arithmetic(run.spec.train));
   const bool computes = spec.role_of(self) == cluster::Role::kWorker;
   if (computes || coordinates) DTRAIN_TRY(run.open_data(files));  // a server knows no samples
 

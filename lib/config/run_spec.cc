@@ -55,7 +55,7 @@ TrainSpec read_train(const Value& table, std::optional<int64_t> standard_steps, 
   t.eval_every = r.integer("eval_every", t.eval_every, 0);
   t.keep_checkpoints = r.integer("keep_checkpoints", t.keep_checkpoints, 1);
   t.isa = r.string("isa", "");
-  const std::array<std::string, 1> precisions = {"fp32"};
+  const std::array<std::string, 3> precisions = {"fp32", "bf16", "fp16"};
   t.precision = r.choice("precision", "fp32", precisions);
   t.ema = r.number("ema", t.ema, 0.0, 1.0);
   if (t.ema == 1.0) r.error("ema", "'ema' in [train] must be below 1: an average that never moves");

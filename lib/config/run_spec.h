@@ -23,8 +23,8 @@ struct TrainSpec {
   int64_t checkpoint_every = 500;      // steps; 0: only at the end
   int64_t eval_every = 0;              // steps; 0: after each epoch and at the end
   int64_t keep_checkpoints = 3;        // older ones are deleted
+  std::string precision = "fp32";      // of products: "fp32", "bf16" or "fp16"
   std::string isa;                     // the instruction set to use on all hosts; empty: the best of each
-  std::string precision = "fp32";
   double ema = 0;  // decay of the average of the weights that is kept beside them; 0: none
   bool allow_different_arithmetic =
       false;                   // take tasks whose arithmetic fingerprint differs, and give up the same bits

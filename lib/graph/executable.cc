@@ -28,7 +28,7 @@ Result<std::unique_ptr<Executable>> Executable::compile(const Network& network, 
   for (Value& v : program.values)
     if (v.kind == ValueKind::kParameterOut)
       v.own = v.count > 0 || (options.own_gradients && is_gradient(network, v.parameter));
-  Result<Plan> plan = make_plan(std::move(program), backend);
+  Result<Plan> plan = make_plan(std::move(program), backend, options.compute);
   if (!plan) return tl::unexpected(std::move(plan.error()));
   return std::unique_ptr<Executable>(new Executable(std::move(*plan), network.parameters().size(), mode, micro_batch));
 }

@@ -37,6 +37,7 @@ struct CompileOptions {
   // Gradients lie in the arena and are seen by the observer only; the caller binds no memory for them (but for
   // statistics). Saves a set of gradients where each is used at once.
   bool own_gradients = false;
+  DType compute = DType::kF32;  // what the factors of products are rounded to: F32 or BF16
 };
 
 class Executable {

@@ -10,7 +10,7 @@ namespace {
 
 class Planner {
  public:
-  Planner(Program program, const std::string& backend) : backend_(backend) {
+  Planner(Program program, const std::string& backend, DType compute) : backend_(backend), compute_(compute) {
     nodes_ = std::move(program.nodes);
     plan_.program.values = std::move(program.values);
     for (const Value& v : plan_.program.values) plan_.descs.push_back({v.shape, v.dtype, nullptr});
@@ -26,7 +26,7 @@ class Planner {
 
  private:
   Status add(Node& node) {
-    ops::OpRequest request{node.op, std::move(node.attributes), {}, {}};
+    ops::OpRequest request{node.op, std::move(node.attributes), {}, {}, compute_};
     for (ValueId& v : node.inputs) {
       DTRAIN_TRY(flatten_view(v));
       request.inputs.push_back(plan_.descs[index(v)]);
@@ -115,6 +115,7 @@ class Planner {
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
 
   const std::string& backend_;
+  const DType compute_;
   Plan plan_;
   std::vector<Node> nodes_;
   std::vector<std::vector<ValueId>> variants_;  // of each value: the same elements in other layouts
@@ -122,8 +123,8 @@ class Planner {
 
 }  // namespace
 
-Result<Plan> make_plan(Program program, const std::string& backend) {
-  return Planner(std::move(program), backend).run();
+Result<Plan> make_plan(Program program, const std::string& backend, DType compute) {
+  return Planner(std::move(program), backend, compute).run();
 }
 
 }  // namespace dtrain::graph

@@ -44,6 +44,7 @@ struct Plan {
   size_t arena_bytes = 0, scratch_bytes = 0, persistent_bytes = 0;
 };
 
-Result<Plan> make_plan(Program program, const std::string& backend);
+// `compute`: what the factors of products are rounded to (ops/op.h).
+Result<Plan> make_plan(Program program, const std::string& backend, DType compute = DType::kF32);
 
 }  // namespace dtrain::graph

@@ -4,6 +4,7 @@
 
 #include "data/batch.h"
 #include "graph/executable.h"
+#include "node/arithmetic.h"
 #include "worker/engine/parameter_storage.h"
 
 namespace dtrain::node {
@@ -17,7 +18,10 @@ Result<Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, in
   const std::vector<const float*> values(memory.pointers().begin(), memory.pointers().end());
 
   batch = std::min(batch, data.size());
-  DTRAIN_TRY_ASSIGN(const auto program, graph::Executable::compile(*run.network, graph::Mode::kEval, batch, "cpu"));
+  graph::CompileOptions options;
+  options.compute = compute_type(run.spec.train);
+  DTRAIN_TRY_ASSIGN(const auto program,
+                    graph::Executable::compile(*run.network, graph::Mode::kEval, batch, "cpu", options));
   const data::Sampler in_order(data.size(), run.spec.seed, false);
   graph::Observer observer;
   data::Batch samples;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/executable.h"
+#include "node/arithmetic.h"
 #include "node/server_pool.h"
 #include "ps/tree.h"
 #include "worker/engine/parameter_storage.h"
@@ -12,8 +13,11 @@ namespace dtrain::node {
 
 Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::BlockTable& table, uint32_t micro_batches,
                                        uint32_t workers) {
-  DTRAIN_TRY_ASSIGN(const auto program, graph::Executable::compile(*run.network, graph::Mode::kTrain,
-                                                                   run.spec.train.batch / micro_batches, "cpu"));
+  graph::CompileOptions options;
+  options.compute = compute_type(run.spec.train);
+  DTRAIN_TRY_ASSIGN(const auto program,
+                    graph::Executable::compile(*run.network, graph::Mode::kTrain, run.spec.train.batch / micro_batches,
+                                               "cpu", options));
   MemoryEstimate memory;
   memory.activations = static_cast<double>(program->arena_bytes());
   const auto set = static_cast<double>(worker::ParameterStorage::bytes(table.parameters()));

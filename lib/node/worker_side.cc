@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include "node/arithmetic.h"
+
 namespace dtrain::node {
 namespace {
 
@@ -43,9 +45,10 @@ Result<worker::StepEngine::Setup> WorkerSide::engine_setup(const RunDefinition& 
   setup.values.assign(memory.pointers().begin(), memory.pointers().end());
   graph::CompileOptions options;
   options.own_gradients = own_gradients;
+  options.compute = compute_type(run.spec.train);
   DTRAIN_TRY_ASSIGN(setup.train, graph::Executable::compile(*run.network, graph::Mode::kTrain, micro, "cpu", options));
   if (begin.eval_micro_batches > 0) {
-    DTRAIN_TRY_ASSIGN(setup.eval, graph::Executable::compile(*run.network, graph::Mode::kEval, micro, "cpu"));
+    DTRAIN_TRY_ASSIGN(setup.eval, graph::Executable::compile(*run.network, graph::Mode::kEval, micro, "cpu", options));
   }
   return setup;
 }

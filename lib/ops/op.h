@@ -30,6 +30,9 @@ struct OpRequest {
   std::any attributes;              // the struct that the op's header names
   std::vector<TensorDesc> inputs;   // with the layouts that they have at this point
   std::vector<TensorDesc> outputs;  // shapes and types wanted; layouts are the kernel's to choose (but for "reorder")
+  // What the factors of matrix products and convolutions are rounded to; sums and all else stay F32. Ops without such
+  // products ignore it.
+  DType compute = DType::kF32;
 
   template <typename T>
   const T& attributes_as() const {

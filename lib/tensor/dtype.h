@@ -9,10 +9,10 @@
 namespace dtrain {
 
 // The values travel on the wire and never change their meaning.
-enum class DType : uint8_t { kF32 = 1, kF64 = 2, kI64 = 3, kU8 = 4, kI32 = 5 };
+enum class DType : uint8_t { kF32 = 1, kF64 = 2, kI64 = 3, kU8 = 4, kI32 = 5, kBF16 = 6 };
 
 size_t size_of(DType type);
-std::string_view name_of(DType type);  // "F32", "F64", "I64", "U8", "I32"
+std::string_view name_of(DType type);  // "F32", "F64", "I64", "U8", "I32", "BF16"
 std::optional<DType> dtype_by_name(std::string_view name);
 
 }  // namespace dtrain

@@ -120,13 +120,13 @@ TEST(RunSpec, StepsOrEpochs) {
 }
 
 TEST(RunSpec, SeveralMistakesAtOnce) {
-  EXPECT_EQ(errors_of("nam = \"x\"\nseed = -1\n[train]\nbatch = \"8\"\nstepps = 40\nsteps = 1\nprecision = \"fp16\"\n"
+  EXPECT_EQ(errors_of("nam = \"x\"\nseed = -1\n[train]\nbatch = \"8\"\nstepps = 40\nsteps = 1\nprecision = \"bf61\"\n"
                       "[netwrok]\n[data.valid]\n"),
             "run.toml:1:1: error: unknown key 'nam' in the run file (did you mean 'name'?)\n"
             "run.toml:2:8: error: 'seed' in the run file must be at least 0, got -1\n"
             "run.toml:4:9: error: 'batch' in [train]: expected an integer, got a string \"8\"\n"
             "run.toml:5:1: error: unknown key 'stepps' in [train] (did you mean 'steps'?)\n"
-            "run.toml:7:13: error: 'precision' in [train]: unknown value 'fp16' (did you mean 'fp32'?)\n"
+            "run.toml:7:13: error: 'precision' in [train]: unknown value 'bf61' (did you mean 'bf16'?)\n"
             "run.toml:8:2: error: unknown key 'netwrok' in the run file (did you mean 'network'?)\n"
             "run.toml:9:7: error: unknown key 'valid' in [data] (known: test, train)");
 }

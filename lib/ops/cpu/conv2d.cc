@@ -50,7 +50,7 @@ struct Formats {
 enum class Lies { kPlain, kChannelsLast, kBlocked };
 Lies how_it_lies(const TensorDesc& value) {
   if (!value.layout) return Lies::kPlain;
-  const LayoutPtr last = layout_of({dims_of(value.shape), memory::data_type::f32, Tag::nhwc});
+  const LayoutPtr last = layout_of({dims_of(value.shape), onednn_type(value.dtype), Tag::nhwc});
   return same_layout(value.layout, last) ? Lies::kChannelsLast : Lies::kBlocked;
 }
 
@@ -85,12 +85,14 @@ auto fastest(const std::vector<Formats>& formats, Make&& make) {
   return *best;
 }
 
-memory::desc with(const memory::dims& dims, Tag tag) { return {dims, memory::data_type::f32, tag}; }
+memory::desc with(const memory::dims& dims, Tag tag, DType type = DType::kF32) {
+  return {dims, onednn_type(type), tag};
+}
 
-dnnl::convolution_forward::primitive_desc forward_desc(const Geometry& g, Formats f, bool bias,
-                                                       const Activation& fused) {
+dnnl::convolution_forward::primitive_desc forward_desc(const Geometry& g, Formats f, bool bias, const Activation& fused,
+                                                       DType compute) {
   const auto kind = dnnl::prop_kind::forward_training;
-  const auto x = with(g.x, f.x), w = any(g.w), y = with(g.y, f.y);
+  const auto x = with(g.x, f.x, compute), w = any(g.w, compute), y = with(g.y, f.y);
   using Desc = dnnl::convolution_forward::desc;
   return {bias ? Desc(kind, kDirect, x, w, g.bias(), y, g.stride, g.dilation, g.pad, g.pad)
                : Desc(kind, kDirect, x, w, y, g.stride, g.dilation, g.pad, g.pad),
@@ -102,8 +104,8 @@ class Forward final : public OnednnOp {
     const auto& a = r.attributes_as<Conv2d>();
     const bool bias = r.inputs.size() == 3;
     const Geometry g(a, r.inputs[0].shape, r.inputs[1].shape, r.outputs[0].shape);
-    const auto p =
-        fastest(formats_for(g, {&r.inputs[0]}), [&](Formats f) { return forward_desc(g, f, bias, a.activation); });
+    const auto p = fastest(formats_for(g, {&r.inputs[0]}),
+                           [&](Formats f) { return forward_desc(g, f, bias, a.activation, r.compute); });
     Plan plan{.primitive = p,
               .arguments = {{DNNL_ARG_SRC, p.src_desc(), From::kInput, 0},
                             {DNNL_ARG_WEIGHTS, p.weights_desc(), From::kInput, 1},
@@ -119,8 +121,8 @@ class BackwardData final : public OnednnOp {
     const Geometry g(r.attributes_as<Conv2d>(), r.outputs[0].shape, r.inputs[1].shape, r.inputs[0].shape);
     const auto p = fastest(formats_for(g, {&r.inputs[0]}), [&](Formats f) {
       return dnnl::convolution_backward_data::primitive_desc(
-          {kDirect, with(g.x, f.x), any(g.w), with(g.y, f.y), g.stride, g.dilation, g.pad, g.pad}, attributes(),
-          engine(), forward_desc(g, f, false, {}));
+          {kDirect, with(g.x, f.x), any(g.w, r.compute), with(g.y, f.y, r.compute), g.stride, g.dilation, g.pad, g.pad},
+          attributes(), engine(), forward_desc(g, f, false, {}, r.compute));
     });
     return Plan{.primitive = p,
                 .arguments = {{DNNL_ARG_DIFF_DST, p.diff_dst_desc(), From::kInput, 0},
@@ -136,11 +138,11 @@ class BackwardWeights final : public OnednnOp {
     const bool bias = r.outputs.size() == 2;
     using Desc = dnnl::convolution_backward_weights::desc;
     const auto p = fastest(formats_for(g, {&r.inputs[0], &r.inputs[1]}), [&](Formats f) {
-      const auto x = with(g.x, f.x), w = any(g.w), y = with(g.y, f.y);
+      const auto x = with(g.x, f.x, r.compute), w = any(g.w), y = with(g.y, f.y, r.compute);
       return dnnl::convolution_backward_weights::primitive_desc(
           bias ? Desc(kDirect, x, w, g.bias(), y, g.stride, g.dilation, g.pad, g.pad)
                : Desc(kDirect, x, w, y, g.stride, g.dilation, g.pad, g.pad),
-          attributes(), engine(), forward_desc(g, f, bias, {}));
+          attributes(), engine(), forward_desc(g, f, bias, {}, r.compute));
     });
     Plan plan{.primitive = p,
               .arguments = {{DNNL_ARG_SRC, p.src_desc(), From::kInput, 0},

@@ -122,6 +122,12 @@ Status run_probe(Sha256& digest) {
 
 }  // namespace
 
+bool has_bf16() {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (isa & bf16) == bf16;
+}
+
 std::vector<std::string> isa_names() {
   std::vector<std::string> names;
   for (const Row& r : kRows) names.emplace_back(r.name);

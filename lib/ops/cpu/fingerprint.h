@@ -18,6 +18,9 @@ std::vector<std::string> isa_names();
 // them.
 Status set_isa(std::string_view name);
 
+// Whether products of BF16 numbers have instructions here (AVX512_BF16 or AMX), and set_isa() leaves them.
+bool has_bf16();
+
 // "onednn 2.6.3, isa avx512_core, probe 8c1f…": the last is the SHA-256 of the result of a small fixed convolution and
 // product, forward and backward, under the number of OpenMP threads in force. From now on set_isa() is too late.
 Result<std::string> fingerprint();

@@ -19,6 +19,12 @@ int64_t outer_extent(const dnnl_memory_desc_t& d, int axis) {
   return extent;
 }
 
+DType type_of(const dnnl::memory::desc& desc) {
+  for (DType type : {DType::kF32, DType::kBF16, DType::kI32, DType::kU8})
+    if (onednn_type(type) == desc.data_type()) return type;
+  check_failed(__FILE__, __LINE__, "a type that oneDNN has", "");
+}
+
 bool blocked(const dnnl_memory_desc_t& d) { return d.format_kind == dnnl_blocked && d.extra.flags == 0; }
 
 bool alike(const dnnl_memory_desc_t& a, const dnnl_memory_desc_t& b) {
@@ -84,15 +90,30 @@ TensorDesc workspace_desc(const dnnl::memory::desc& workspace, const dnnl::memor
 
 dnnl::memory::dims dims_of(const Shape& shape) { return shape.dims(); }
 
-dnnl::memory::desc plain(const dnnl::memory::dims& dims) {
+dnnl::memory::data_type onednn_type(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return dnnl::memory::data_type::f32;
+    case DType::kBF16:
+      return dnnl::memory::data_type::bf16;
+    case DType::kI32:
+      return dnnl::memory::data_type::s32;
+    case DType::kU8:
+      return dnnl::memory::data_type::u8;
+    default:
+      check_failed(__FILE__, __LINE__, "a type that oneDNN has", "");
+  }
+}
+
+dnnl::memory::desc plain(const dnnl::memory::dims& dims, DType type) {
   dnnl::memory::dims strides(dims.size());
   int64_t stride = 1;
   for (size_t i = dims.size(); i-- > 0; stride *= dims[i]) strides[i] = stride;
-  return {dims, dnnl::memory::data_type::f32, strides};
+  return {dims, onednn_type(type), strides};
 }
 
-dnnl::memory::desc any(const dnnl::memory::dims& dims) {
-  return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::any};
+dnnl::memory::desc any(const dnnl::memory::dims& dims, DType type) {
+  return {dims, onednn_type(type), dnnl::memory::format_tag::any};
 }
 
 dnnl::memory::desc present(const TensorDesc& value, const dnnl::memory::dims& dims) {
@@ -102,7 +123,9 @@ dnnl::memory::desc present(const TensorDesc& value, const dnnl::memory::dims& di
 }
 
 LayoutPtr layout_of(const dnnl::memory::desc& desc) {
-  if (alike(desc.data, plain(desc.dims()).data)) return nullptr;
+  dnnl::memory::desc row_major = plain(desc.dims());
+  row_major.data.data_type = desc.data.data_type;
+  if (alike(desc.data, row_major.data)) return nullptr;
   return std::make_shared<OnednnLayout>(desc);
 }
 
@@ -163,6 +186,7 @@ float alpha_of(const Activation& activation) {
 PrimitiveKernel::PrimitiveKernel(const Plan& plan, const OpRequest& request)
     : primitive_(plan.primitive.get()), implementation_(plan.primitive.impl_info_str()) {
   input_layouts.resize(request.inputs.size());
+  for (const TensorDesc& i : request.inputs) input_types.push_back(i.dtype);
   outputs = request.outputs;
   for (TensorDesc& o : outputs) o.layout = nullptr;
   for (const auto& [at, desc] : plan.workspaces) outputs[at] = desc;
@@ -178,6 +202,8 @@ PrimitiveKernel::PrimitiveKernel(const Plan& plan, const OpRequest& request)
   };
   for (const Argument& a : plan.arguments) {
     add(a);
+    if (a.from == From::kInput && !is_workspace(request.inputs[a.at])) input_types[a.at] = type_of(a.desc);
+    if (a.from == From::kOutput && !is_workspace(outputs[a.at])) outputs[a.at].dtype = type_of(a.desc);
     if (a.view) continue;
     if (a.from == From::kInput)
       input_layouts[a.at] = is_workspace(request.inputs[a.at]) ? request.inputs[a.at].layout : layout_of(a.desc);

@@ -52,10 +52,11 @@ class WorkspaceLayout final : public Layout {
 TensorDesc workspace_desc(const dnnl::memory::desc& workspace, const dnnl::memory::desc& input);
 
 dnnl::memory::dims dims_of(const Shape& shape);
+dnnl::memory::data_type onednn_type(DType type);
 // Row-major.
-dnnl::memory::desc plain(const dnnl::memory::dims& dims);
+dnnl::memory::desc plain(const dnnl::memory::dims& dims, DType type = DType::kF32);
 // To be chosen by the primitive.
-dnnl::memory::desc any(const dnnl::memory::dims& dims);
+dnnl::memory::desc any(const dnnl::memory::dims& dims, DType type = DType::kF32);
 // The desc of a value as it lies at present, seen with `dims`; row-major where its layout has others.
 dnnl::memory::desc present(const TensorDesc& value, const dnnl::memory::dims& dims);
 inline dnnl::memory::desc present(const TensorDesc& value) { return present(value, dims_of(value.shape)); }

@@ -12,11 +12,13 @@
 
 namespace dtrain::ops::cpu {
 
-// Starts as a kernel on plain layouts; a derived constructor may choose others.
+// Starts as a kernel on plain layouts, without BF16; a derived constructor may choose others.
 class OwnKernel : public Kernel {
  public:
   explicit OwnKernel(const OpRequest& request) {
     input_layouts.assign(request.inputs.size(), nullptr);
+    for (const TensorDesc& i : request.inputs)
+      input_types.push_back(i.dtype == DType::kBF16 ? DType::kF32 : i.dtype);
     outputs = request.outputs;
     for (TensorDesc& d : outputs) d.layout = nullptr;
   }

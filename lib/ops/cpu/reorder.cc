@@ -55,6 +55,12 @@ const OnednnLayout* onednn_layout(const TensorDesc& value) {
   return dynamic_cast<const OnednnLayout*>(value.layout.get());
 }
 
+bool is_float(DType type) { return type == DType::kF32 || type == DType::kBF16; }
+
+bool nothing_changes(const OpRequest& r) {
+  return r.inputs[0].dtype == r.outputs[0].dtype && same_layout(r.inputs[0].layout, r.outputs[0].layout);
+}
+
 bool differently_seen(const OpRequest& r) {
   const OnednnLayout *from = onednn_layout(r.inputs[0]), *to = onednn_layout(r.outputs[0]);
   return from && to && from->desc().dims() != to->desc().dims();
@@ -63,10 +69,10 @@ bool differently_seen(const OpRequest& r) {
 class Reorder final : public OnednnOp {
  public:
   std::optional<std::string> unsupported(const OpRequest& r) const override {
-    if (r.inputs[0].shape.elements() != r.outputs[0].shape.elements() || r.inputs[0].dtype != r.outputs[0].dtype)
-      return "a reorder that changes the shape or the type";
-    if (same_layout(r.inputs[0].layout, r.outputs[0].layout)) return std::nullopt;
-    if (r.inputs[0].dtype != DType::kF32) return "layouts of other types than F32";
+    const TensorDesc &from = r.inputs[0], &to = r.outputs[0];
+    if (from.shape.elements() != to.shape.elements()) return "a reorder that changes the shape";
+    if (nothing_changes(r)) return std::nullopt;
+    if (!is_float(from.dtype) || !is_float(to.dtype)) return "layouts and changes of other types than F32 and BF16";
     if (differently_seen(r)) {
       auto [first, second] = steps(r);
       auto why = OnednnOp::unsupported(first);
@@ -75,7 +81,7 @@ class Reorder final : public OnednnOp {
     return OnednnOp::unsupported(r);
   }
   Result<std::unique_ptr<Kernel>> plan(const OpRequest& r) const override {
-    if (same_layout(r.inputs[0].layout, r.outputs[0].layout)) return std::make_unique<CopyKernel>(r);
+    if (nothing_changes(r)) return std::make_unique<CopyKernel>(r);
     if (auto tiles = make_tile_reorder(r)) return tiles;
     if (!differently_seen(r)) return OnednnOp::plan(r);
     auto [first, second] = steps(r);
@@ -94,8 +100,11 @@ class Reorder final : public OnednnOp {
     if ((r.inputs[0].layout && !from) || (r.outputs[0].layout && !to))
       return tl::unexpected<std::string>("a layout of another backend, or of a workspace");
     // The plain side takes the other's dimensions: row-major order is the same in both.
-    const dnnl::memory::dims dims = from ? from->desc().dims() : to->desc().dims();
-    const dnnl::memory::desc a = from ? from->desc() : cpu::plain(dims), b = to ? to->desc() : cpu::plain(dims);
+    const dnnl::memory::dims dims = from ? from->desc().dims()
+                                    : to ? to->desc().dims()
+                                         : dnnl::memory::dims{r.inputs[0].shape.elements()};
+    const dnnl::memory::desc a = from ? from->desc() : cpu::plain(dims, r.inputs[0].dtype);
+    const dnnl::memory::desc b = to ? to->desc() : cpu::plain(dims, r.outputs[0].dtype);
     dnnl::reorder::primitive_desc p(engine(), a, engine(), b, attributes());
     return Plan{.primitive = p, .arguments = {{DNNL_ARG_FROM, a, From::kInput, 0}, {DNNL_ARG_TO, b, From::kOutput, 0}}};
   }

@@ -47,7 +47,7 @@ void forward(const Call& call) {
   const Shape& y = call.out_shape(0);
   auto sums = zeros(y);
   for_each_product(a, call.in_shape(0), call.in_shape(1), y, [&](int64_t yi, int64_t xi, int64_t wi) {
-    sums[static_cast<size_t>(yi)] += static_cast<double>(x[xi]) * w[wi];
+    sums[static_cast<size_t>(yi)] += call.factor(x[xi]) * call.factor(w[wi]);
   });
   for (size_t i = 0; i < sums.size(); ++i) {
     const auto o = static_cast<int64_t>(i) / (y[2] * y[3]) % y[1];
@@ -60,7 +60,7 @@ void backward_data(const Call& call) {
   auto sums = zeros(call.out_shape(0));
   for_each_product(call.request.attributes_as<Conv2d>(), call.out_shape(0), call.in_shape(1), call.in_shape(0),
                    [&](int64_t yi, int64_t xi, int64_t wi) {
-                     sums[static_cast<size_t>(xi)] += static_cast<double>(dy[yi]) * w[wi];
+                     sums[static_cast<size_t>(xi)] += call.factor(dy[yi]) * call.factor(w[wi]);
                    });
   store(sums, call.out(0));
 }
@@ -71,7 +71,7 @@ void backward_weights(const Call& call) {
   auto sums = zeros(call.out_shape(0));
   for_each_product(call.request.attributes_as<Conv2d>(), call.in_shape(0), call.out_shape(0), y,
                    [&](int64_t yi, int64_t xi, int64_t wi) {
-                     sums[static_cast<size_t>(wi)] += static_cast<double>(x[xi]) * dy[yi];
+                     sums[static_cast<size_t>(wi)] += call.factor(x[xi]) * call.factor(dy[yi]);
                    });
   store(sums, call.out(0));
   if (call.out_count() < 2) return;

@@ -15,7 +15,7 @@ void forward(const Call& call) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t o = 0; o < out; ++o) {
       double sum = b ? b[o] : 0.0f;
-      for (int64_t i = 0; i < in; ++i) sum += static_cast<double>(x[r * in + i]) * w[o * in + i];
+      for (int64_t i = 0; i < in; ++i) sum += call.factor(x[r * in + i]) * call.factor(w[o * in + i]);
       call.out(0)[r * out + o] = static_cast<float>(activate(a.activation, sum));
     }
 }
@@ -27,7 +27,7 @@ void backward_data(const Call& call) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t i = 0; i < in; ++i) {
       double sum = 0;
-      for (int64_t o = 0; o < out; ++o) sum += static_cast<double>(dy[r * out + o]) * w[o * in + i];
+      for (int64_t o = 0; o < out; ++o) sum += call.factor(dy[r * out + o]) * call.factor(w[o * in + i]);
       call.out(0)[r * in + i] = static_cast<float>(sum);
     }
 }
@@ -39,7 +39,7 @@ void backward_weights(const Call& call) {
   for (int64_t o = 0; o < out; ++o)
     for (int64_t i = 0; i < in; ++i) {
       double sum = 0;
-      for (int64_t r = 0; r < rows; ++r) sum += static_cast<double>(x[r * in + i]) * dy[r * out + o];
+      for (int64_t r = 0; r < rows; ++r) sum += call.factor(x[r * in + i]) * call.factor(dy[r * out + o]);
       call.out(0)[o * in + i] = static_cast<float>(sum);
     }
   if (call.out_count() < 2) return;
@@ -57,7 +57,7 @@ void backward_rows(const Call& call) {
   for (int64_t o = 0; o < n; ++o)
     for (int64_t i = 0; i < in; ++i) {
       double sum = 0;
-      for (int64_t r = 0; r < rows; ++r) sum += static_cast<double>(x[r * in + i]) * dy[r * out + first + o];
+      for (int64_t r = 0; r < rows; ++r) sum += call.factor(x[r * in + i]) * call.factor(dy[r * out + first + o]);
       call.out(0)[o * in + i] = static_cast<float>(sum);
     }
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ops/op.h"
+#include "tensor/bf16.h"
 
 namespace dtrain::ops::reference {
 
@@ -29,6 +30,8 @@ struct Call {
   }
   const Shape& in_shape(size_t i) const { return request.inputs[i].shape; }
   const Shape& out_shape(size_t i) const { return request.outputs[i].shape; }
+  // A factor of a product, as OpRequest::compute rounds it.
+  double factor(float x) const { return request.compute == DType::kBF16 ? rounded_to_bf16(x) : x; }
   size_t in_count() const { return inputs.size(); }
   size_t out_count() const { return outputs.size(); }
 };
