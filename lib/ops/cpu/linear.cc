@@ -25,7 +25,9 @@ using dnnl::memory;
 // Leading extents are rows.
 memory::dims matrix(const Shape& shape) { return {shape.elements() / shape.at(-1), shape.at(-1)}; }
 
-memory::desc plain_matrix(const TensorDesc& value) { return plain(matrix(value.shape)); }
+memory::desc plain_matrix(const TensorDesc& value, DType type = DType::kF32) {
+  return plain(matrix(value.shape), type);
+}
 memory::desc bias_of(const Shape& weights) { return plain({weights[0]}); }
 
 // Of x (or its gradient) with weights of this shape (or theirs).
@@ -34,9 +36,9 @@ double flops_of(const Shape& x, const Shape& weights) {
 }
 
 dnnl::inner_product_forward::primitive_desc forward_desc(const TensorDesc& x, const TensorDesc& w, const TensorDesc& y,
-                                                         bool bias, const Activation& activation) {
+                                                         bool bias, const Activation& activation, DType compute) {
   const auto kind = dnnl::prop_kind::forward_training;
-  const auto xd = plain_matrix(x), wd = plain_matrix(w), yd = plain_matrix(y);
+  const auto xd = plain_matrix(x, compute), wd = plain_matrix(w, compute), yd = plain_matrix(y);
   using Desc = dnnl::inner_product_forward::desc;
   return {bias ? Desc(kind, xd, wd, bias_of(w.shape), yd) : Desc(kind, xd, wd, yd), attributes(activation), engine()};
 }
@@ -49,7 +51,7 @@ class Forward final : public OnednnOp {
     const bool bias = r.inputs.size() == 3;
     const Activation& activation = r.attributes_as<Linear>().activation;
     if (auto plan = by_matmul(r, bias, activation)) return *plan;
-    const auto p = forward_desc(r.inputs[0], r.inputs[1], r.outputs[0], bias, activation);
+    const auto p = forward_desc(r.inputs[0], r.inputs[1], r.outputs[0], bias, activation, r.compute);
     Plan plan{.primitive = p,
               .arguments = {{DNNL_ARG_SRC, p.src_desc(), From::kInput, 0},
                             {DNNL_ARG_WEIGHTS, p.weights_desc(), From::kInput, 1},
@@ -61,10 +63,10 @@ class Forward final : public OnednnOp {
 
   // x · wᵀ, where oneDNN has more than a general matrix product for it (with AVX-512).
   static std::optional<Plan> by_matmul(const OpRequest& r, bool bias, const Activation& activation) {
-    const auto x = plain_matrix(r.inputs[0]), y = plain_matrix(r.outputs[0]);
+    const auto x = plain_matrix(r.inputs[0], r.compute), y = plain_matrix(r.outputs[0]);
     const Shape& w = r.inputs[1].shape;
     if (x.dims()[0] >= kManyRows && w[0] > 2 * w[1]) return std::nullopt;
-    const memory::desc wt({w[1], w[0]}, memory::data_type::f32, memory::dims{1, w[1]}), b = plain({1, w[0]});
+    const memory::desc wt({w[1], w[0]}, onednn_type(r.compute), memory::dims{1, w[1]}), b = plain({1, w[0]});
     using Desc = dnnl::matmul::desc;
     const dnnl::matmul::primitive_desc p(bias ? Desc(x, wt, b, y) : Desc(x, wt, y), attributes(activation), engine(),
                                          /*allow_empty=*/true);
@@ -82,9 +84,9 @@ class Forward final : public OnednnOp {
 class BackwardData final : public OnednnOp {
   tl::expected<Plan, std::string> describe(const OpRequest& r) const override {
     const TensorDesc &dy = r.inputs[0], &w = r.inputs[1], &dx = r.outputs[0];
-    const auto hint = forward_desc(dx, w, dy, false, {});
-    dnnl::inner_product_backward_data::primitive_desc p({plain_matrix(dx), plain_matrix(w), plain_matrix(dy)},
-                                                        attributes(), engine(), hint);
+    const auto hint = forward_desc(dx, w, dy, false, {}, r.compute);
+    dnnl::inner_product_backward_data::primitive_desc p(
+        {plain_matrix(dx), plain_matrix(w, r.compute), plain_matrix(dy, r.compute)}, attributes(), engine(), hint);
     return Plan{.primitive = p,
                 .arguments = {{DNNL_ARG_DIFF_DST, p.diff_dst_desc(), From::kInput, 0},
                               {DNNL_ARG_WEIGHTS, p.weights_desc(), From::kInput, 1},
@@ -116,7 +118,7 @@ class BlockedBackwardWeights final : public OwnKernel {
   // The sums stay in the second cache while blocks are added to them.
   static bool suits(const OpRequest& r) {
     const Shape& dw = r.outputs[0].shape;
-    return r.inputs[0].shape.elements() / dw[1] >= kManyRows && dw.elements() <= kMostSums;
+    return r.compute == DType::kF32 && r.inputs[0].shape.elements() / dw[1] >= kManyRows && dw.elements() <= kMostSums;
   }
 
   explicit BlockedBackwardWeights(const OpRequest& request)
@@ -152,9 +154,9 @@ class BackwardWeights final : public OnednnOp {
   tl::expected<Plan, std::string> describe(const OpRequest& r) const override {
     const TensorDesc &x = r.inputs[0], &dy = r.inputs[1], &dw = r.outputs[0];
     const bool bias = r.outputs.size() == 2;
-    const auto hint = forward_desc(x, dw, dy, bias, {});
+    const auto hint = forward_desc(x, dw, dy, bias, {}, r.compute);
     using Desc = dnnl::inner_product_backward_weights::desc;
-    const auto xd = plain_matrix(x), wd = plain_matrix(dw), yd = plain_matrix(dy);
+    const auto xd = plain_matrix(x, r.compute), wd = plain_matrix(dw), yd = plain_matrix(dy, r.compute);
     dnnl::inner_product_backward_weights::primitive_desc p(
         bias ? Desc(xd, wd, bias_of(dw.shape), yd) : Desc(xd, wd, yd), attributes(), engine(), hint);
     Plan plan{.primitive = p,

@@ -15,15 +15,15 @@ class BackwardRows final : public OnednnOp {
   tl::expected<Plan, std::string> describe(const OpRequest& r) const override {
     const int64_t first = r.attributes_as<LinearRows>().first, units = r.inputs[1].shape.at(-1);
     const int64_t n = r.outputs[0].shape[0], in = r.outputs[0].shape[1], rows = r.inputs[0].shape.elements() / in;
-    const memory::desc a({n, rows}, memory::data_type::f32, memory::dims{1, units});
-    const auto x = plain({rows, in}), dw = plain({n, in});
+    const memory::desc a({n, rows}, onednn_type(r.compute), memory::dims{1, units});
+    const auto x = plain({rows, in}, r.compute), dw = plain({n, in});
     const dnnl::matmul::primitive_desc p({a, x, dw}, attributes(), engine());
-    return Plan{
-        .primitive = p,
-        .arguments = {{DNNL_ARG_SRC, a, From::kInput, 1, /*view=*/true, static_cast<size_t>(first) * sizeof(float)},
-                      {DNNL_ARG_WEIGHTS, x, From::kInput, 0, /*view=*/true},
-                      {DNNL_ARG_DST, dw, From::kOutput, 0}},
-        .flops = 2.0 * static_cast<double>(n) * static_cast<double>(in) * static_cast<double>(rows)};
+    return Plan{.primitive = p,
+                .arguments = {{DNNL_ARG_SRC, a, From::kInput, 1, /*view=*/true,
+                               static_cast<size_t>(first) * size_of(r.compute)},
+                              {DNNL_ARG_WEIGHTS, x, From::kInput, 0, /*view=*/true},
+                              {DNNL_ARG_DST, dw, From::kOutput, 0}},
+                .flops = 2.0 * static_cast<double>(n) * static_cast<double>(in) * static_cast<double>(rows)};
   }
 };
 
