@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
-
-#include "base/check.h"
+#include <map>
 
 namespace dtrain::data {
 namespace {
 
-// A column being read: looks a word's number up. The order of the map's entries is never asked for.
+// A column being read: looks a word's number up.
 class ColumnWriter {
  public:
   ColumnWriter(RawColumn& column, size_t file, size_t rows) : column_(column), file_(file) {
@@ -44,9 +42,10 @@ class ColumnWriter {
   Result<void> add_word(std::string_view word, int64_t line) {
     if (column_.codes.empty() || column_.codes.back() < 0 ||
         column_.names[static_cast<size_t>(column_.codes.back())] != word) {
-      const auto [at, fresh] = numbers_.try_emplace(std::string(word), static_cast<int32_t>(column_.names.size()));
-      if (fresh) {
+      auto at = numbers_.find(word);
+      if (at == numbers_.end()) {
         if (!is_utf8(word)) return fail(ExitCode::kData, "the text is not UTF-8");
+        at = numbers_.emplace(word, static_cast<int32_t>(column_.names.size())).first;
         column_.names.emplace_back(word);
         column_.first_seen.push_back({file_, line});
       }
@@ -59,7 +58,7 @@ class ColumnWriter {
 
   RawColumn& column_;
   const size_t file_;
-  std::unordered_map<std::string, int32_t> numbers_;
+  std::map<std::string, int32_t, std::less<>> numbers_;
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
+#include <map>
 
 #include "base/check.h"
 
@@ -148,7 +148,7 @@ class Applying {
   // Turns the words' numbers into those of the categories, in place.
   Status take_codes(const std::string& column, std::string_view advice, const std::vector<std::string>& categories,
                     RawColumn& raw, int32_t missing, std::optional<int32_t> other, std::vector<int32_t>& out) {
-    std::unordered_map<std::string_view, int32_t> numbers;
+    std::map<std::string_view, int32_t> numbers;
     for (size_t i = 0; i < categories.size(); ++i) numbers.emplace(categories[i], static_cast<int32_t>(i));
     std::vector<int32_t> code_of;
     for (size_t n = 0; n < raw.names.size(); ++n) {
