@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "graph/emitter.h"
-#include "graph/layer_setup.h"
 #include "graph/prediction.h"
+#include "graph/layer_setup.h"
 
 namespace dtrain::graph {
 
