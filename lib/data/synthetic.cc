@@ -86,10 +86,12 @@ class SyntheticDataset final : public Dataset {
 std::unique_ptr<Dataset> make_synthetic(config::TableReader& table, const DatasetContext& context) {
   SyntheticOptions options;
   options.samples = table.integer("samples", options.samples, 1);
-  if (table.has("classes") && table.has("vocab")) table.error("vocab", "classes and vocab exclude each other");
   options.classes = table.integer("classes", options.classes, 1, kMaxClasses);
   table.also_known("vocab");
   if (table.has("vocab")) options.vocab = table.integer("vocab", 1, 1, kMaxClasses);
+  if (options.vocab > 0 && table.has("classes") && options.classes != options.vocab)
+    table.error("classes",
+                fmt::format("with vocab the labels are tokens too: leave out classes, or make it {}", options.vocab));
   if (options.vocab > 0 && context.token_classes > 0 && options.vocab > context.token_classes)
     table.error("vocab", fmt::format("vocab is {}, but the network knows the tokens 0 … {}", options.vocab,
                                      context.token_classes - 1));
