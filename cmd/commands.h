@@ -5,8 +5,8 @@
 
 namespace dtrain::cmd {
 
-extern const Command kRun, kLaunch, kCheck, kEval, kInspect, kBenchmark;
+extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kBenchmark;
 
-inline const Command* const kCommands[] = {&kRun, &kLaunch, &kCheck, &kEval, &kInspect, &kBenchmark};
+inline const Command* const kCommands[] = {&kRun, &kLaunch, &kCheck, &kEval, &kPredict, &kInspect, &kBenchmark};
 
 }  // namespace dtrain::cmd
