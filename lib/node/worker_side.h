@@ -27,7 +27,7 @@ class WorkerSide {
   // to.
   WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
              std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
-             std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once,
+             std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once = false,
              worker::OpProfile* profile = nullptr);
 
   // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's

@@ -198,7 +198,7 @@ TEST(CoordinatorOptions, FromRunFileAndPlan) {
   EXPECT_EQ(options.checkpoint, "there");
   EXPECT_EQ(options.checkpoint_every, 6);
   EXPECT_EQ(options.checkpoint_folder, "folder");
-  EXPECT_EQ(options.clip_norm, 1.0);
+  EXPECT_EQ(options.norms.clip_norm, 1.0);
   EXPECT_EQ(options.peer_timeout, 2500 * kMillisecond);
   EXPECT_DOUBLE_EQ(options.rate(0), 0.05 / 2) << "warming up over two steps";
   ASSERT_TRUE(options.eval_at);

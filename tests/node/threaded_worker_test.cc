@@ -146,8 +146,8 @@ class ThreadedWorkerTest : public testing::Test {
     EXPECT_EQ(metrics.step, step);
     EXPECT_EQ(metrics.first, first);
     EXPECT_EQ(metrics.last, last);
-    EXPECT_EQ(metrics.samples, 4 * (last - first));
-    EXPECT_GT(metrics.loss, 0);
+    EXPECT_EQ(metrics.metrics.samples, 4 * (last - first));
+    EXPECT_GT(metrics.metrics.loss, 0);
     for (size_t b = 0; b < table_->blocks().size(); ++b) {
       const auto chunk = expect_message<wire::NodeChunk>();
       EXPECT_EQ(chunk.step, step);
