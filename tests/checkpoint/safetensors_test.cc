@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
         Crafted{R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551615]}})", 4, "too large"},
         Crafted{R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "must be [begin, end]"},
         Crafted{R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,4]}})", 4, "too many numbers"},
-        Crafted{R"({"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}})", 2, "type 'BF16'"},
+        Crafted{R"({"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,2]}})", 2, "type 'F8_E4M3'"},
         Crafted{R"({"a":{"dtype":"F32","shape":[1]}})", 0, "has no data_offsets"},
         Crafted{R"({"a":{"dtype":"F32","shape":[1],"offsets":[0,4]}})", 4, "unknown key 'offsets'"},
         Crafted{R"({"a":{"dtype":"F32","shape":{},"data_offsets":[0,4]}})", 4, "cannot be an object"},

@@ -128,7 +128,7 @@ TEST(RunSpec, SeveralMistakesAtOnce) {
             "run.toml:5:1: error: unknown key 'stepps' in [train] (did you mean 'steps'?)\n"
             "run.toml:7:13: error: 'precision' in [train]: unknown value 'bf61' (did you mean 'bf16'?)\n"
             "run.toml:8:2: error: unknown key 'netwrok' in the run file (did you mean 'network'?)\n"
-            "run.toml:9:7: error: unknown key 'valid' in [data] (known: test, train)");
+            "run.toml:9:7: error: unknown key 'valid' in [data] (known: predict, test, train)");
 }
 
 TEST(RunSpec, MissingTables) {

@@ -74,7 +74,7 @@ TEST(SyntheticTest, TokensAreIntegersWhereTheNetworkLooksThemUp) {
 TEST(SyntheticTest, MistakesAreNamed) {
   RealFileSystem files;
   for (const char* keys :
-       {"samples = 0", "classes = 0", "vocab = 0", "seed = -1", "clases = 3", "classes = 3\nvocab = 3"}) {
+       {"samples = 0", "classes = 0", "vocab = 0", "seed = -1", "clases = 3", "classes = 3\nvocab = 4"}) {
     auto opened = open_toml(std::string("format = \"synthetic\"\n") + keys, files, Shape{1});
     ASSERT_FALSE(opened.status) << keys;
     EXPECT_EQ(opened.status.error().code, ExitCode::kUsage);
