@@ -1,4 +1,7 @@
-// conv2d and its gradients: oneDNN's direct convolutions.
+// conv2d and its gradients: oneDNN's direct convolutions, and its Winograd ones (Lavin & Gray 2015, F(4×4, 3×3)) where
+// these are faster: 3×3 kernels over enough tiles and channels. They need 4 times fewer multiplications and were 1.4 to
+// 2.6 times as fast on one thread (8 × 256 × 56 × 56: 397 against 175 GFLOP/s of the direct sum); their relative error
+// is about 1e-6, against 2e-7 forward and 5e-7 to 4e-6 in the weights' gradient of the direct ones.
 //
 // Activations lie either blocked ("aBcd16b") or channels-last ("acdb"). Blocks are filled up with zeros, which costs
 // time where the channels are no multiple of the block, while channels-last does not (20→50 channels, 5×5 on 12×12,
@@ -43,9 +46,24 @@ struct Geometry {
   memory::dims x, w, y, stride, dilation, pad;
 };
 
-struct Formats {
+// How a convolution may be done.
+struct Way {
   Tag x, y;
+  dnnl::algorithm algorithm = kDirect;
 };
+
+// Measured: with fewer tiles or channels, or where too much of the tiles lies outside, the direct one wins.
+bool suits_winograd(const Geometry& g, DType compute) {
+  constexpr int64_t kTile = 4, kFewestChannels = 32, kFewestTiles = 64;
+  const bool plain_3x3 = g.w.size() == 4 && g.w[2] == 3 && g.w[3] == 3 && g.stride == memory::dims{1, 1} &&
+                         g.dilation == memory::dims{0, 0} && g.pad[0] <= 1 && g.pad[1] <= 1;
+  if (!plain_3x3 || compute != DType::kF32) return false;
+  for (int64_t channels : {g.x[1], g.y[1]})
+    if (channels % kBlock != 0 || channels < kFewestChannels) return false;
+  const int64_t down = (g.y[2] + kTile - 1) / kTile, across = (g.y[3] + kTile - 1) / kTile;
+  const int64_t covered = down * across * kTile * kTile;
+  return g.y[0] * down * across >= kFewestTiles && covered * 10 <= g.y[2] * g.y[3] * 16;
+}
 
 enum class Lies { kPlain, kChannelsLast, kBlocked };
 Lies how_it_lies(const TensorDesc& value) {
@@ -54,9 +72,11 @@ Lies how_it_lies(const TensorDesc& value) {
   return same_layout(value.layout, last) ? Lies::kChannelsLast : Lies::kBlocked;
 }
 
-// Formats to try for the activations that the kernel reads, the best first.
-std::vector<Formats> formats_for(const Geometry& g, std::initializer_list<const TensorDesc*> read) {
-  constexpr Formats kAny{Tag::any, Tag::any}, kChannelsLast{Tag::nhwc, Tag::nhwc};
+// Ways to try, the best first, for the activations that the kernel reads.
+std::vector<Way> ways_for(const Geometry& g, DType compute, std::initializer_list<const TensorDesc*> read) {
+  constexpr Way kAny{Tag::any, Tag::any}, kChannelsLast{Tag::nhwc, Tag::nhwc};
+  constexpr Way kWinograd{Tag::any, Tag::any, dnnl::algorithm::convolution_winograd};
+  if (suits_winograd(g, compute)) return {kWinograd, kAny, kChannelsLast};
   for (const TensorDesc* value : read) {
     const Lies lies = how_it_lies(*value);
     if (lies == Lies::kChannelsLast) return {kChannelsLast, kAny};
@@ -67,14 +87,14 @@ std::vector<Formats> formats_for(const Geometry& g, std::initializer_list<const 
   return {kChannelsLast, kAny};
 }
 
-// `make` gives a primitive desc for formats or throws; the first of the fastest kind is taken.
+// `make` gives a primitive desc for a way or throws; the first of the fastest kind is taken.
 template <typename Make>
-auto fastest(const std::vector<Formats>& formats, Make&& make) {
-  std::optional<decltype(make(formats[0]))> best;
+auto fastest(const std::vector<Way>& ways, Make&& make) {
+  std::optional<decltype(make(ways[0]))> best;
   std::exception_ptr refused;
-  for (const Formats& f : formats) {
+  for (const Way& way : ways) {
     try {
-      auto p = make(f);
+      auto p = make(way);
       if (!best || slowness(p) < slowness(*best)) best = std::move(p);
     } catch (const dnnl::error&) {
       refused = std::current_exception();
@@ -89,13 +109,13 @@ memory::desc with(const memory::dims& dims, Tag tag, DType type = DType::kF32) {
   return {dims, onednn_type(type), tag};
 }
 
-dnnl::convolution_forward::primitive_desc forward_desc(const Geometry& g, Formats f, bool bias, const Activation& fused,
+dnnl::convolution_forward::primitive_desc forward_desc(const Geometry& g, Way f, bool bias, const Activation& fused,
                                                        DType compute) {
   const auto kind = dnnl::prop_kind::forward_training;
   const auto x = with(g.x, f.x, compute), w = any(g.w, compute), y = with(g.y, f.y);
   using Desc = dnnl::convolution_forward::desc;
-  return {bias ? Desc(kind, kDirect, x, w, g.bias(), y, g.stride, g.dilation, g.pad, g.pad)
-               : Desc(kind, kDirect, x, w, y, g.stride, g.dilation, g.pad, g.pad),
+  return {bias ? Desc(kind, f.algorithm, x, w, g.bias(), y, g.stride, g.dilation, g.pad, g.pad)
+               : Desc(kind, f.algorithm, x, w, y, g.stride, g.dilation, g.pad, g.pad),
           attributes(fused), engine()};
 }
 
@@ -104,8 +124,8 @@ class Forward final : public OnednnOp {
     const auto& a = r.attributes_as<Conv2d>();
     const bool bias = r.inputs.size() == 3;
     const Geometry g(a, r.inputs[0].shape, r.inputs[1].shape, r.outputs[0].shape);
-    const auto p = fastest(formats_for(g, {&r.inputs[0]}),
-                           [&](Formats f) { return forward_desc(g, f, bias, a.activation, r.compute); });
+    const auto p = fastest(ways_for(g, r.compute, {&r.inputs[0]}),
+                           [&](Way f) { return forward_desc(g, f, bias, a.activation, r.compute); });
     Plan plan{.primitive = p,
               .arguments = {{DNNL_ARG_SRC, p.src_desc(), From::kInput, 0},
                             {DNNL_ARG_WEIGHTS, p.weights_desc(), From::kInput, 1},
@@ -119,9 +139,10 @@ class Forward final : public OnednnOp {
 class BackwardData final : public OnednnOp {
   tl::expected<Plan, std::string> describe(const OpRequest& r) const override {
     const Geometry g(r.attributes_as<Conv2d>(), r.outputs[0].shape, r.inputs[1].shape, r.inputs[0].shape);
-    const auto p = fastest(formats_for(g, {&r.inputs[0]}), [&](Formats f) {
+    const auto p = fastest(ways_for(g, r.compute, {&r.inputs[0]}), [&](Way f) {
       return dnnl::convolution_backward_data::primitive_desc(
-          {kDirect, with(g.x, f.x), any(g.w, r.compute), with(g.y, f.y, r.compute), g.stride, g.dilation, g.pad, g.pad},
+          {f.algorithm, with(g.x, f.x), any(g.w, r.compute), with(g.y, f.y, r.compute), g.stride, g.dilation, g.pad,
+           g.pad},
           attributes(), engine(), forward_desc(g, f, false, {}, r.compute));
     });
     return Plan{.primitive = p,
@@ -137,11 +158,11 @@ class BackwardWeights final : public OnednnOp {
     const Geometry g(r.attributes_as<Conv2d>(), r.inputs[0].shape, r.outputs[0].shape, r.inputs[1].shape);
     const bool bias = r.outputs.size() == 2;
     using Desc = dnnl::convolution_backward_weights::desc;
-    const auto p = fastest(formats_for(g, {&r.inputs[0], &r.inputs[1]}), [&](Formats f) {
+    const auto p = fastest(ways_for(g, r.compute, {&r.inputs[0], &r.inputs[1]}), [&](Way f) {
       const auto x = with(g.x, f.x, r.compute), w = any(g.w), y = with(g.y, f.y, r.compute);
       return dnnl::convolution_backward_weights::primitive_desc(
-          bias ? Desc(kDirect, x, w, g.bias(), y, g.stride, g.dilation, g.pad, g.pad)
-               : Desc(kDirect, x, w, y, g.stride, g.dilation, g.pad, g.pad),
+          bias ? Desc(f.algorithm, x, w, g.bias(), y, g.stride, g.dilation, g.pad, g.pad)
+               : Desc(f.algorithm, x, w, y, g.stride, g.dilation, g.pad, g.pad),
           attributes(), engine(), forward_desc(g, f, bias, {}, r.compute));
     });
     Plan plan{.primitive = p,
