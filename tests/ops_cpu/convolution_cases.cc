@@ -34,6 +34,8 @@ std::vector<Row> rows() {
       {"depthwise_multiplied", 2, 6, 6, 6, 12, {.kernel = A{3, 3}, .stride = A{2, 2}, .groups = 6}, false},
       {"one_pixel", 1, 5, 1, 1, 3, {.kernel = A{3, 3}, .pad = A{1, 1}}, true},
       {"kernel_is_image", 2, 11, 4, 3, 10, {.kernel = A{4, 3}}, true},
+      {"winograd", 4, 32, 15, 16, 48, {.kernel = A{3, 3}, .pad = A{1, 1}}, true},
+      {"winograd_no_pad_relu", 3, 48, 22, 20, 32, {.kernel = A{3, 3}, .activation = relu}, true},
       {"relu", 2, 16, 6, 6, 16, {.kernel = A{3, 3}, .pad = A{1, 1}, .activation = relu}, true},
       {"relu_odd_no_bias", 2, 5, 6, 6, 7, {.kernel = A{3, 3}, .activation = relu}, false},
       {"leaky_relu", 2, 3, 6, 6, 7, {.kernel = A{3, 3}, .activation = leaky}, true, true},
