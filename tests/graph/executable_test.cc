@@ -246,6 +246,32 @@ TEST_P(ExecutableTest, AllocatesNothingAfterTheFirstRun) {
   }
 }
 
+// Of what is not oneDNN's: the executor, and every kernel of dtrain's own, in training.
+TEST_P(ExecutableTest, OwnKernelsAllocateNothing) {
+  if (std::string(GetParam()) != "cpu") GTEST_SKIP() << "the reference is written to be read";
+  compile("[4, 8, 8]", R"({ name = "b", type = "batch_norm", activation = "relu" },
+    { type = "group_norm", groups = 2 }, { type = "lrn", size = 3 }, { name = "m", type = "max_pool2d", kernel = 2 },
+    { name = "n", type = "batch_norm" }, { type = "add", inputs = ["m", "n"], activation = "relu" },
+    { type = "upsample", scale = 2 }, { type = "avg_pool2d", kernel = 2, ceil = true, pad = 1 },
+    { type = "slice", axis = 1, end = 2 }, { type = "transpose", order = [1, 3, 2] }, { name = "f", type = "flatten" },
+    { name = "l", type = "layer_norm" }, { name = "s", type = "softmax" }, { type = "mul", inputs = ["l", "s"] },
+    { type = "dropout" }, { type = "concat", inputs = ["l", "dropout1"] }, { type = "mse" },)",
+          Mode::kTrain, 3);
+  Observer nobody;
+  ASSERT_TRUE(run(nobody));
+  const int64_t before = allocation_count();
+  executable_->parameter_changed(0);
+  ASSERT_TRUE(run(nobody));
+  int64_t by_onednn = 0;
+  for (const PlanStep& step : executable_->steps()) {
+    const std::string implementation = step.kernel->implementation();
+    if (implementation != "own" && implementation != "copy") by_onednn += 1;
+  }
+  constexpr int64_t kMostOfOneCall = 8;  // measured: 6 to 7
+  EXPECT_LE(allocation_count() - before, by_onednn * kMostOfOneCall);
+  EXPECT_LE(by_onednn, 8) << "of " << executable_->steps().size();
+}
+
 TEST_P(ExecutableTest, ReusesMemory) {
   std::string layers;
   for (int i = 0; i < 8; ++i) layers += R"({ type = "linear", units = 256 }, )";
