@@ -218,7 +218,7 @@ class CsvReading {
     Sha256 files;
     for (const std::string& path : paths) {
       DTRAIN_TRY_ASSIGN(CsvFile file, CsvFile::open(context_.files, path, input_.pipeline.options));
-      if (spec && path == paths.front()) {
+      if (spec && input_.table.paths.empty()) {  // the first file
         Declaring declaring(file, table_.diagnostics());
         declaring.declare(*spec, input_.pipeline);
         if (!table_.diagnostics().ok()) return fail(ExitCode::kUsage, "");

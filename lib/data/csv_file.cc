@@ -110,11 +110,11 @@ Result<bool> CsvFile::scan() {
   fields_.clear();
   unquoted_.clear();
   while (true) {
-    const size_t blanks = options_.trim ? std::min(rest().find_first_not_of(" \t"), rest().size()) : 0;
+    const size_t blanks = leading_blanks();
     if (rest().substr(blanks).starts_with('"')) {
       at_ += blanks;
       DTRAIN_TRY_ASSIGN(fields_.emplace_back(), quoted());
-      if (options_.trim) at_ += std::min(rest().find_first_not_of(" \t"), rest().size());
+      at_ += leading_blanks();
     } else {
       fields_.push_back(plain());
     }
@@ -122,6 +122,13 @@ Result<bool> CsvFile::scan() {
     if (rest().front() != options_.delimiter) return error("text after the quote that ends a field");
     ++at_;
   }
+}
+
+// That do not count; a blank that parts fields does.
+size_t CsvFile::leading_blanks() const {
+  if (!options_.trim) return 0;
+  const std::string_view blanks = options_.delimiter == ' ' ? "\t" : options_.delimiter == '\t' ? " " : " \t";
+  return std::min(rest().find_first_not_of(blanks), rest().size());
 }
 
 std::string_view CsvFile::plain() {

@@ -47,6 +47,7 @@ class CsvFile {
   Result<std::string_view> quoted();
   std::string_view plain();
   bool take_line_end();
+  size_t leading_blanks() const;
 
   std::string path_;
   Buffer text_;

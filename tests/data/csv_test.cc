@@ -292,5 +292,26 @@ columns = [{ name = "a" }, { name = "k", type = "category", unknown = "other", m
   }
 }
 
+// What parts fields is not trimmed, nor passed over on the way to a quote.
+TEST_F(CsvTest, BlanksThatPartFieldsAreNoneToTrim) {
+  EXPECT_THAT(records("\t\"x\"\t y\n", {.delimiter = '\t', .header = false, .trim = true}), ElementsAre("|x|y"));
+  EXPECT_THAT(records("\"a\"  \"b\" c\n", {.delimiter = ' ', .header = false, .trim = true}), ElementsAre("a||b|c"));
+}
+
+TEST_F(CsvTest, TheSameFileTwice) {
+  put("x.csv", "a,b,y\n1,u,p\n3,v,q\n");
+  const std::string columns = "columns = [{ name = 'a', scale = 'none' }, { name = 'b', type = 'category' }]\n";
+  auto table = config::parse_toml("format = 'csv'\nfile = ['x.csv', 'x.csv']\nlabel = { column = 'y' }\n" + columns,
+                                  directory_.path() + "/run.toml");
+  ASSERT_TRUE(table);
+  config::Diagnostics diagnostics;
+  config::TableReader reader(*table, diagnostics, "[data.train]");
+  const DataSource source = open_data(reader, {files(), {3}});
+  ASSERT_TRUE(source.dataset) << diagnostics.status().error().message;
+  EXPECT_EQ(source.dataset->size(), 4);
+  EXPECT_THAT(read_sample(*source.dataset, 3).sample, ElementsAre(3, 0, 1));
+  EXPECT_THAT(read_sample(*source.dataset, 3).classes, ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace dtrain::data
