@@ -76,8 +76,8 @@ class LibsvmDataset final : public Dataset {
 // Reads the lines of a file.
 class LibsvmReader {
  public:
-  LibsvmReader(std::string_view text, const std::string& path, int64_t features)
-      : rest_(text), path_(path), features_(features) {}
+  LibsvmReader(std::string_view text, const std::string& path, int64_t features, LabelKind labels)
+      : rest_(text), path_(path), features_(features), labels_(labels) {}
 
   Result<SparseRows> read(int64_t limit) {
     // An element takes four bytes, "1:2 ".
@@ -111,6 +111,8 @@ class LibsvmReader {
     if (first.empty()) return {};
     const std::optional<double> label = parse_number(first);
     if (!label) return error(fmt::format("the label '{}' is not a finite number", first.substr(0, 40)));
+    if (labels_ == LabelKind::kValues && !std::isfinite(static_cast<float>(*label)))
+      return error(fmt::format("the label {} is too large for a float", *label));
     int64_t last = 0;
     for (std::string_view element = word(line); !element.empty(); element = word(line)) {
       const size_t colon = element.find(':');
@@ -138,6 +140,7 @@ class LibsvmReader {
   std::string_view rest_;
   const std::string& path_;
   const int64_t features_;
+  const LabelKind labels_;
   int64_t line_ = 0;
   SparseRows rows_;
 };
@@ -191,9 +194,10 @@ std::unique_ptr<Dataset> make_libsvm(config::TableReader& table, const DatasetCo
   if (path.empty() || !table.diagnostics().ok()) return nullptr;
   const auto read = [&]() -> Result<std::unique_ptr<Dataset>> {
     DTRAIN_TRY_ASSIGN(const std::string text, context.files.read_file(path, std::numeric_limits<uint64_t>::max()));
-    DTRAIN_TRY_ASSIGN(SparseRows rows, LibsvmReader(text, path, features).read(limit));
+    const LabelKind kind = classes ? LabelKind::kClass : LabelKind::kValues;
+    DTRAIN_TRY_ASSIGN(SparseRows rows, LibsvmReader(text, path, features, kind).read(limit));
     auto dataset = std::make_unique<LibsvmDataset>(std::move(rows), context.network_input);
-    if (!classes) dataset->label_spec.kind = LabelKind::kValues;
+    dataset->label_spec.kind = kind;
     if (classes) DTRAIN_TRY(take_classes(*dataset, path, context.preprocessing, context.labelled));
     dataset->content = sha256(fmt::format("libsvm {} {} {} {} {}", dataset->size(), to_string(context.network_input),
                                           classes, dataset->learnt, to_hex(sha256(text))));

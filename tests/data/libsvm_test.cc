@@ -67,6 +67,11 @@ TEST_F(LibsvmTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(refusal("1 2:2 2:3\n"), HasSubstr("index 2 does not rise"));
   EXPECT_THAT(refusal("1 2:nan\n"), HasSubstr("not a finite number"));
   EXPECT_THAT(refusal("1 2\n"), HasSubstr("'2' is not index:value"));
+  EXPECT_THAT(refusal("1 1099511627776:2\n"), HasSubstr("index 1099511627776 is not"));
+  EXPECT_THAT(refusal("1 99999999999999999999:2\n"), HasSubstr("is not index:value"));
+  EXPECT_THAT(refusal("1\n-1e39 1:2\n", "label_type = \"number\""),
+              HasSubstr("line 2: the label -1e+39 is too large for a float"));
+  EXPECT_EQ(refusal("-1e39 1:2\n"), "") << "a class may be called so";
   EXPECT_THAT(refusal("1 qid:3 2:1\n"), HasSubstr("'qid:3' is not index:value"));
   EXPECT_THAT(refusal("# nothing\n"), HasSubstr("holds no samples"));
   EXPECT_THAT(refusal("1 1:1\n", "features = 5"), HasSubstr("5 features, network.input is [4]"));
