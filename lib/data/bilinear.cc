@@ -35,44 +35,40 @@ std::vector<Taps> taps_of(int64_t in, int64_t out) {
   return all;
 }
 
-Image resize_rows(const Image& image, int64_t width) {
-  const std::vector<Taps> all = taps_of(image.shape.width, width);
-  Image out = make_image({image.shape.channels, image.shape.height, width});
-  for (int64_t c = 0; c < image.shape.channels; ++c)
-    for (int64_t y = 0; y < image.shape.height; ++y) {
-      const float* from = image.row(c, y);
-      float* to = out.row(c, y);
-      for (const Taps& taps : all) {
-        float sum = 0;
-        for (size_t k = 0; k < taps.weights.size(); ++k)
-          sum += taps.weights[k] * from[taps.first + static_cast<int64_t>(k)];
-        *to++ = sum;
-      }
-    }
-  return out;
-}
-
-Image resize_columns(const Image& image, int64_t height) {
-  const std::vector<Taps> all = taps_of(image.shape.height, height);
-  Image out = make_image({image.shape.channels, height, image.shape.width});
-  const auto width = static_cast<size_t>(image.shape.width);
-  for (int64_t c = 0; c < image.shape.channels; ++c)
-    for (int64_t y = 0; y < height; ++y) {
-      const Taps& taps = all[static_cast<size_t>(y)];
-      float* to = out.row(c, y);
-      for (size_t k = 0; k < taps.weights.size(); ++k) {
-        const float* from = image.row(c, taps.first + static_cast<int64_t>(k));
-        const float weight = taps.weights[k];
-        for (size_t x = 0; x < width; ++x) to[x] += weight * from[x];
-      }
-    }
-  return out;
+void resize_row(const float* from, const std::vector<Taps>& all, float* to) {
+  for (const Taps& taps : all) {
+    float sum = 0;
+    for (size_t k = 0; k < taps.weights.size(); ++k)
+      sum += taps.weights[k] * from[taps.first + static_cast<int64_t>(k)];
+    *to++ = sum;
+  }
 }
 
 }  // namespace
 
+// Row by row of the input, each added to the output's rows that it is a part of, so that no image between the two is
+// needed: of a tall and narrow one it could be far larger than both.
 Image resize_bilinear(const Image& image, int64_t height, int64_t width) {
-  return resize_columns(resize_rows(image, width), height);
+  const std::vector<Taps> across = taps_of(image.shape.width, width), down = taps_of(image.shape.height, height);
+  Image out = make_image({image.shape.channels, height, width});
+  std::vector<float> row(static_cast<size_t>(width));
+  for (int64_t c = 0; c < image.shape.channels; ++c) {
+    int64_t begin = 0;  // the first row of the output that is not complete
+    for (int64_t y = 0; y < image.shape.height; ++y) {
+      const auto place = [&](int64_t to) { return y - down[static_cast<size_t>(to)].first; };
+      const auto weights = [&](int64_t to) -> const std::vector<float>& {
+        return down[static_cast<size_t>(to)].weights;
+      };
+      while (begin < height && place(begin) >= static_cast<int64_t>(weights(begin).size())) ++begin;
+      resize_row(image.row(c, y), across, row.data());
+      for (int64_t at = begin; at < height && place(at) >= 0; ++at) {
+        float* const to = out.row(c, at);
+        const float weight = weights(at)[static_cast<size_t>(place(at))];
+        for (size_t x = 0; x < row.size(); ++x) to[x] += weight * row[x];
+      }
+    }
+  }
+  return out;
 }
 
 }  // namespace dtrain::data

@@ -1,3 +1,9 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
 #include "tests/data_transforms/transformed.h"
 
 namespace dtrain::data {
@@ -41,6 +47,32 @@ TEST(ResizeTest, OneNumberIsTheShorterSide) {
 TEST(ResizeTest, TheSameSizeIsTheSameImage) {
   const Image image = counting_image({2, 3, 4}, 0.1f);
   EXPECT_EQ(transformed("[{ type = 'resize', size = 3 }]", image).values, image.values);
+}
+
+// A file of a few kilobytes may hold a picture of one column and millions of rows: what it becomes must not take more
+// memory on the way than it and the result do.
+TEST(ResizeTest, ATallAndNarrowImageTakesNoMoreMemoryThanItsSizes) {
+  const auto peak_kib = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  Image tall = make_image({1, 1 << 20, 1});
+  std::fill(tall.values.begin(), tall.values.end(), 0.5f);
+  const auto before = peak_kib();
+  const Image out = transformed("[{ type = 'resize', size = [2, 256] }]", tall);
+  EXPECT_LT(peak_kib() - before, 256 << 10) << "a gibibyte is 2^20 rows of 256";
+  for (const float x : out.values) ASSERT_NEAR(x, 0.5f, 1e-3f);
+}
+
+// Both directions at once: rows of the output share rows of the input.
+TEST(ResizeTest, BothDirectionsAreThoseOfEachByItself) {
+  const Image image = counting_image({3, 11, 7}, 0.37f);
+  for (const auto& [height, width] : {std::pair<int, int>{4, 3}, {23, 16}, {4, 16}, {23, 3}, {1, 1}}) {
+    const auto list = [](int h, int w) { return fmt::format("[{{ type = 'resize', size = [{}, {}] }}]", h, w); };
+    EXPECT_EQ(transformed(list(height, width), image).values,
+              transformed(list(height, width), transformed(list(11, width), image)).values);
+  }
 }
 
 TEST(ResizeTest, MistakesAreNamed) {
