@@ -52,6 +52,34 @@ class Identity(cluster.ProcessTest):
                 shutil.rmtree(self.path(out))
         self.assertEqual(len(set(hashes)), len(hashes))
 
+    def test_gradients_that_are_used_at_once(self):
+        # One micro-batch a step: one process keeps no gradients then, and dense1.weight's come in pieces.
+        wide = ["--set", "train.steps=4", "--set", "train.micro_batch=40", "--set", "train.ema=0.9", "--set",
+                'network.layers=[{type="flatten"},{name="dense1",type="linear",units=2100,activation="relu"},'
+                '{name="dense2",type="linear",units=10},{type="softmax_cross_entropy"}]']
+        for i, optimizer in enumerate(('{type="sgd",lr=0.1,momentum=0.9}', '{type="sgd",lr=0.1,clip_norm=0.5}',
+                                       '{type="lamb",lr=0.01,weight_decay=0.01,clip_norm=0.5}')):
+            flags = [*wide, "--set", "optimizer=" + optimizer]
+            want = self.train(*flags, out=f"one{i}")
+            self.assertEqual(self.train("--workers", 2, "--ps", 1, *flags, out=f"many{i}"), want)
+            averages = [self.dtrain("inspect", "--hash", self.path(out, "model-ema.safetensors")).out
+                        for out in (f"one{i}", f"many{i}")]
+            self.assertEqual(*averages)
+
+    def test_frozen_and_shared_parameters_of_several_blocks(self):
+        # a and c train 270,400 weights, a's for two layers and c's in pieces; the norm takes over the sum with a frozen
+        # layer.
+        wide = ["--set", "train.steps=3", "--set",
+                'network.layers=[{type="flatten"},{name="f",type="linear",units=520,params={weight={frozen=true},'
+                'bias={frozen=true}}},{name="a",type="linear",units=520,activation="tanh"},{name="n",type="batch_norm"},'
+                '{name="s",type="add",inputs=["f","n"],activation="relu"},{name="b",type="linear",units=520,'
+                'params.weight.share="a.weight"},{name="c",type="linear",units=520,activation="relu"},'
+                '{type="linear",units=10},{type="softmax_cross_entropy"}]']
+        several = self.assert_same([(2, 0), (3, 2)], *wide)
+        for out in ("one", "c2-0", "c3-2"):
+            shutil.rmtree(self.path(out))
+        self.assertNotEqual(self.assert_same([(2, 1)], *wide, "--set", "train.micro_batch=40"), several)
+
     def test_augmentation_follows_the_place_in_the_run(self):
         augmented = ["--set", "data.train.transforms=[{type='random_resized_crop',size=12},{type='random_crop',size=12,pad=2},"
                      "{type='horizontal_flip'},{type='color_jitter',brightness=0.2,contrast=0.2},{type='cutout',size=3}]"]
