@@ -25,9 +25,11 @@ Result<std::unique_ptr<Executable>> Executable::compile(const Network& network, 
         return fail(ExitCode::kUsage, fmt::format("layer '{}' ({}): {}", l.name, l.type, *why));
   }
   Program program = lower(network, mode, micro_batch, backend);
-  for (Value& v : program.values)
-    if (v.kind == ValueKind::kParameterOut)
-      v.own = v.count > 0 || (options.own_gradients && is_gradient(network, v.parameter));
+  for (Value& v : program.values) {
+    const bool used_at_once = options.own_gradients && v.parameter >= 0 && is_gradient(network, v.parameter);
+    if (v.kind == ValueKind::kParameterOut) v.own = v.count > 0 || used_at_once;
+    if (v.kind == ValueKind::kParameter) v.transient = used_at_once;
+  }
   Result<Plan> plan = make_plan(std::move(program), backend, options.compute);
   if (!plan) return tl::unexpected(std::move(plan.error()));
   return std::unique_ptr<Executable>(new Executable(std::move(*plan), network.parameters().size(), mode, micro_batch));

@@ -35,7 +35,8 @@ struct Binding {
 
 struct CompileOptions {
   // Gradients lie in the arena and are seen by the observer only; the caller binds no memory for them (but for
-  // statistics). Saves a set of gradients where each is used at once.
+  // statistics). Saves a set of gradients where each is used at once, as in a step of one micro-batch, after which every
+  // parameter differs: so copies of them in other layouts are not kept from run to run either.
   bool own_gradients = false;
   DType compute = DType::kF32;  // what the factors of products are rounded to: F32 or BF16
 };

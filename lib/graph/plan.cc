@@ -84,7 +84,7 @@ class Planner {
       if (fits(variant)) return variant;
     Value value = plan_.program.at(v);
     value.dtype = type;
-    const bool parameter = value.kind == ValueKind::kParameter;
+    const bool parameter = value.kind == ValueKind::kParameter && !value.transient;
     value.kind = parameter ? ValueKind::kParameterCopy : ValueKind::kTemporary;
     value.view_of = kNoValue;
     const ValueId variant = new_value(value, {value.shape, value.dtype, layout});

@@ -37,7 +37,8 @@ struct Value {
   // Of kParameterOut: `count` elements of the parameter from `first` on are here, behind `skip` others that do not
   // count (of a row that another piece holds too). count 0: this is no piece but the whole.
   int64_t first = 0, count = 0, skip = 0;
-  bool own = false;  // of kParameterOut: lies in the arena until the observer has seen it, not with the caller
+  bool transient = false;  // of kParameter: differs in every run, so that no copy in another layout is kept
+  bool own = false;        // of kParameterOut: lies in the arena until the observer has seen it, not with the caller
 };
 
 struct Node {
