@@ -96,6 +96,11 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   if (!setup.init_model.empty()) {
     if (flags.run.resume)
       return fail(ExitCode::kUsage, "give --resume or --init: a resumed run begins with its checkpoint");
+    if (files.list(setup.init_model))
+      return fail(ExitCode::kCheckpoint,
+                  fmt::format("--init takes a model file, and {0} is a folder; the model of a run "
+                              "is {0}/model.safetensors",
+                              setup.init_model));
     DTRAIN_TRY_ASSIGN(const auto model, checkpoint::SafetensorsReader::open(files, setup.init_model));
     DTRAIN_TRY_ASSIGN(setup.init_digest, checkpoint::model_hash(model));
   }

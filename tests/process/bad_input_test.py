@@ -229,6 +229,12 @@ class CommandLine(BadInput):
         self.assertIn("nowhere.safetensors", p.err)
         self.assertFalse(os.path.exists(self.path("out")))
 
+    def test_init_that_is_a_folder(self):
+        os.mkdir(self.path("run"))
+        p = self.dtrain("run", self.run_toml, "--init", self.path("run"), "--out", self.path("out"), expect=5)
+        self.assertIn(f"--init takes a model file, and {self.path('run')} is a folder", p.err)
+        self.assertFalse(os.path.exists(self.path("out")))
+
 
 del BadInput  # it has no test of its own
 
