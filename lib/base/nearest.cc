@@ -22,6 +22,25 @@ int edit_distance(std::string_view a, std::string_view b) {
   return d[n][m];
 }
 
+namespace {
+
+// The longest known name that `name` begins with, or else the only one that ends in `name`.
+std::string kin(std::string_view name, std::span<const std::string> known) {
+  std::string begins, ends;
+  int several = 0;
+  for (const std::string& k : known) {
+    if (k.size() >= 3 && k.size() > begins.size() && name.starts_with(k)) begins = k;
+    if (name.size() >= 5 && k.ends_with(name)) {
+      ends = k;
+      ++several;
+    }
+  }
+  if (!begins.empty()) return begins;
+  return several == 1 ? ends : "";
+}
+
+}  // namespace
+
 std::string nearest(std::string_view name, std::span<const std::string> known) {
   const int allowed = std::max(2, static_cast<int>(name.size()) / 3);
   int best = allowed + 1;
@@ -33,7 +52,7 @@ std::string nearest(std::string_view name, std::span<const std::string> known) {
       found = k;
     }
   }
-  return found;
+  return found.empty() ? kin(name, known) : found;
 }
 
 std::string suggestion(std::string_view name, std::span<const std::string> known) {

@@ -10,7 +10,8 @@ namespace dtrain {
 // Levenshtein distance with transpositions of neighbours counted as one edit.
 int edit_distance(std::string_view a, std::string_view b);
 
-// The nearest of `known`, or "" where none is near (more than a third of the letters differ, at least 2 allowed).
+// The nearest of `known`; where none is near (more than a third of the letters differ, at least 2 allowed) one that
+// `name` begins with or the only one that ends in it, as names of elsewhere do (kernel_size); or "".
 std::string nearest(std::string_view name, std::span<const std::string> known);
 
 // " (did you mean 'x'?)" or, where nothing is near, " (known: a, b, c)".

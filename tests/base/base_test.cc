@@ -68,5 +68,15 @@ TEST(Nearest, TyposFindTheirWord) {
   EXPECT_EQ(suggestion("qqqqqq", known), " (known: batch, epochs, micro_batch, steps)");
 }
 
+TEST(Nearest, NamesOfElsewhereFindTheirs) {
+  const std::vector<std::string> known{"add", "kernel", "pad", "pad_mode", "sigmoid_loss", "cross_loss", "local_norm"};
+  EXPECT_EQ(nearest("kernel_size", known), "kernel");
+  EXPECT_EQ(nearest("padding", known), "pad");
+  EXPECT_EQ(nearest("pad_mode_of_edges", known), "pad_mode");
+  EXPECT_EQ(nearest("_norm", known), "local_norm");
+  EXPECT_EQ(nearest("_loss", known), "");  // which of the two?
+  EXPECT_EQ(nearest("size", known), "");
+}
+
 }  // namespace
 }  // namespace dtrain
