@@ -7,6 +7,7 @@
 #include "config/canonical.h"
 #include "config/load.h"
 #include "config/network_spec.h"
+#include "data/share_labels.h"
 #include "optim/weight_average.h"
 
 namespace dtrain::node {
@@ -41,6 +42,19 @@ void check_fit(const graph::Network& network, const config::Value& network_table
                                   data.max_label(), wanted.classes, wanted.classes - 1),
                       ExitCode::kData);
   }
+}
+
+// Held to what the loss takes as a label, where that is less than any number.
+std::shared_ptr<const data::Dataset> bounded(std::unique_ptr<data::Dataset> data, const graph::Network& network,
+                                             const config::Value& table, const char* part) {
+  if (!data || data->labels().kind != data::LabelKind::kValues ||
+      network.prediction().kind != graph::Prediction::Kind::kSigmoid)
+    return data;
+  std::string source = fmt::format("[{}]", part);
+  for (const char* key : {"labels", "file"})
+    if (const config::Value* file = table.find(key); file && file->is_string())
+      source = fmt::format("'{}'", file->as_string());
+  return std::make_shared<data::ShareLabels>(std::move(data), std::move(source));
 }
 
 // Classes that are numbered by their names must be the same in both parts, or class 3 is not class 3.
@@ -119,7 +133,7 @@ Status RunDefinition::open_data(const FileSystem& files) {
     return source;
   };
   data::DataSource first = open(spec.data_train, "data.train");
-  train = std::move(first.dataset);
+  train = bounded(std::move(first.dataset), *network, spec.data_train, "data.train");
   shuffle = first.shuffle;
   train_threads = first.threads;
   if (optimizer.optimizer->full_batch() && train && spec.train.batch != train->size())
@@ -132,7 +146,7 @@ Status RunDefinition::open_data(const FileSystem& files) {
     context.training = false;
     if (train) context.preprocessing = train->preprocessing();
     data::DataSource second = open(*spec.data_test, "data.test");
-    test = std::move(second.dataset);
+    test = bounded(std::move(second.dataset), *network, *spec.data_test, "data.test");
     test_threads = second.threads;
   }
   if (train && test) check_names(*train, *test, *spec.data_test, diagnostics);
@@ -149,8 +163,9 @@ Result<std::shared_ptr<const data::Dataset>> RunDefinition::open_part(const conf
   context.training = std::string_view(part) == "data.train";
   context.labelled = labelled;
   config::TableReader reader(table, diagnostics, fmt::format("[{}]", part));
-  std::shared_ptr<const data::Dataset> data = data::open_data(reader, context).dataset;
-  if (data) check_fit(*network, spec.network, *data, table, part, diagnostics);
+  std::shared_ptr<const data::Dataset> data = bounded(data::open_data(reader, context).dataset, *network, table, part);
+  // What stands where labels are not asked for need not be what the loss takes.
+  if (data && labelled) check_fit(*network, spec.network, *data, table, part, diagnostics);
   const auto names = data ? data->label_names() : std::span<const std::string>{};
   if (labelled && !names.empty() && !learnt.classes.empty() &&
       !std::equal(names.begin(), names.end(), learnt.classes.begin(), learnt.classes.end()))

@@ -180,6 +180,45 @@ TEST_F(RunDefinitionTest, TheRateIsTheOptimizersTimesTheSchedules) {
   EXPECT_DOUBLE_EQ(run.rate_at(5, 10), 0.25);
 }
 
+// What is to be predicted has no labels, whatever the loss would take.
+TEST_F(RunDefinitionTest, SamplesWithoutLabelsFitEveryLoss) {
+  const std::string layers[] = {R"({ type = "linear", units = 2 }, { type = "mse" })",
+                                R"({ type = "linear", units = 2 }, { type = "sigmoid_cross_entropy" })",
+                                R"({ type = "linear", units = 6 }, { type = "reshape", shape = [2, 3] },
+                                   { type = "softmax_cross_entropy" })"};
+  for (const std::string& network : layers) {
+    const auto run = folder_.read(text("[4]", network));
+    ASSERT_TRUE(run) << run.error().message;
+    const auto data = run->open_part(run->spec.data_train, "data.predict", folder_.files, {}, false);
+    ASSERT_TRUE(data) << data.error().message;
+    EXPECT_EQ((*data)->size(), 10);
+  }
+}
+
+TEST_F(RunDefinitionTest, LabelsOfSigmoidCrossEntropyAreFromZeroToOne) {
+  labels_ = "shares.npy";
+  const std::string layers = R"({ type = "linear", units = 2 }, { type = "sigmoid_cross_entropy" })";
+  const auto read = [&](float eighth, const std::string& network) -> Status {
+    std::vector<float> shares(20, 1.0f);
+    shares[0] = 0;
+    shares[17] = eighth;
+    npy("shares.npy", "<f4", 2, std::string(reinterpret_cast<const char*>(shares.data()), 80));
+    const RunDefinition run = folder_.open(text("[4]", network));
+    std::vector<float> sample(4), label(2);
+    for (int64_t i = 0; i < 10; ++i) DTRAIN_TRY(run.train->read({i}, {sample, {}}, {{}, label}));
+    return {};
+  };
+  EXPECT_TRUE(read(0.5f, layers));
+  EXPECT_TRUE(read(1.5f, R"({ type = "linear", units = 2 }, { type = "mse" })"));
+  for (const float wrong : {1.5f, -0.25f}) {
+    const Status status = read(wrong, layers);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ExitCode::kData);
+    EXPECT_THAT(status.error().message,
+                HasSubstr(fmt::format("'shares.npy': number 1 of the label of sample 8 is {}", wrong)));
+  }
+}
+
 TEST(AutomaticMicroBatches, TheFewestThatDivideAndOccupyEverybody) {
   EXPECT_EQ(automatic_micro_batches(128, 1), 1);
   EXPECT_EQ(automatic_micro_batches(128, 2), 2);
