@@ -22,10 +22,6 @@ std::string list(std::span<const float> numbers, std::string_view between) {
   return fmt::format("{}", fmt::join(numbers.begin(), numbers.end(), between));
 }
 
-float sigmoid(float x) {
-  return x >= 0 ? 1.0f / (1.0f + ops::cpu::exponential(-x)) : 1.0f - 1.0f / (1.0f + ops::cpu::exponential(x));
-}
-
 }  // namespace
 
 AnswerTable::AnswerTable(const graph::Network& network, std::vector<std::string> classes, Options options)
@@ -110,7 +106,7 @@ std::string AnswerTable::class_row(int64_t sample, std::span<const float> output
 std::string AnswerTable::value_row(int64_t sample, std::span<const float> output) const {
   const bool probabilities = prediction_.kind == graph::Prediction::Kind::kSigmoid;
   std::vector<float> values(output.begin(), output.end());
-  if (probabilities) std::transform(values.begin(), values.end(), values.begin(), sigmoid);
+  if (probabilities) std::transform(values.begin(), values.end(), values.begin(), ops::cpu::sigmoid);
   if (options_.format == Format::kCsv) return fmt::format("{},{}\n", sample + 1, list(values, ","));
   const char* const key = probabilities ? "probability" : "value";
   if (values.size() == 1) return fmt::format("{{\"sample\": {}, \"{}\": {}}}\n", sample + 1, key, values.front());

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+
 #include "tests/node/run_text.h"
 
 namespace dtrain::node {
@@ -44,6 +47,9 @@ TEST(AnswerTable, AProbabilityForEachLabel) {
   EXPECT_EQ(AnswerTable(*run->network, {}, {}).row(0, output), "1,0.5\n");
   EXPECT_EQ(AnswerTable(*run->network, {}, {Format::kJsonLines, false}).row(0, output),
             "{\"sample\": 1, \"probability\": 0.5}\n");
+  const std::vector<float> unlikely = {-20};
+  const std::string row = AnswerTable(*run->network, {}, {}).row(0, unlikely);
+  EXPECT_NEAR(std::stod(row.substr(2)), std::exp(-20.0), 1e-14) << "small, not 0";
 }
 
 TEST(AnswerTable, AClassAtEachPosition) {
