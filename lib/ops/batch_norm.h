@@ -6,13 +6,15 @@
 //                         out y = act((x − mean) / √(var + ε) · gamma + beta (+ r)), mean[C], var[C] (biased),
 //                             next_running_mean[C] = (1 − momentum)·running_mean + momentum·mean,
 //                             next_running_var[C]  = (1 − momentum)·running_var  + momentum·var·n/(n−1)
-//   batch_norm.backward   in x, mean, var (, gamma) (, y: with relu), dy₁ … dyₖ (k ≥ 1, whose sum is dy)
+//   batch_norm.backward   in x, mean, var (, gamma) (, y: with relu), dy₁ … dyₖ (1 ≤ k ≤ 8, whose sum is dy)
 //                         out dx (, dgamma, dbeta) (, dr)
 //   batch_norm.inference  in x, running_mean, running_var (, gamma, beta) (, r)   out y
 //
 // dr, the gradient of r, is an output where one more is asked for than the others. With one value per channel (n = 1)
 // there is no variance: the layer refuses such shapes before they come here.
 #pragma once
+
+#include <cstddef>
 
 #include "ops/activation.h"
 
@@ -24,6 +26,8 @@ struct BatchNorm {
   bool affine = true;     // gamma and beta
   bool residual = false;  // r
   Activation activation;  // relu or none
+
+  static constexpr size_t kMostGradients = 8;  // k of batch_norm.backward
 };
 
 }  // namespace dtrain::ops

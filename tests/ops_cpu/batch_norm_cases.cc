@@ -36,6 +36,8 @@ std::vector<Row> rows() {
       {"residual_vectors", {9, 13}, true, kRelu, true},
       {"two_gradients", {3, 32, 5, 5}, true, kRelu, true, 2},
       {"three_gradients", {3, 20, 5, 5}, false, kNone, false, 3},
+      {"most_gradients", {2, 18, 3, 5}, true, kRelu, true, BatchNorm::kMostGradients},
+      {"most_gradients_not_affine", {2, 18, 3, 5}, false, kNone, false, BatchNorm::kMostGradients},
   };
 }
 

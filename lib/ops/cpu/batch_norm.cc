@@ -328,7 +328,7 @@ class Backward final : public StripKernel {
  public:
   explicit Backward(const OpRequest& request) : StripKernel(request) {
     relu_ = norm_.activation.kind == ActivationKind::kRelu;
-    first_dy_ = 3u + (norm_.affine ? 1 : 0) + (relu_ ? 1 : 0);
+    first_dy_ = first_gradient(norm_);
     gives_residual_ = request.outputs.size() == (norm_.affine ? 4u : 2u);
     input_layouts[0] = outputs[0].layout = layout_;
     for (size_t i = relu_ ? first_dy_ - 1 : first_dy_; i < input_layouts.size(); ++i) input_layouts[i] = layout_;
@@ -344,7 +344,7 @@ class Backward final : public StripKernel {
   void run(std::span<const void* const> in, std::span<void* const> out, void*, const RunContext&) override {
     const float *x = floats(in[0]), *gamma = norm_.affine ? floats(in[3]) : nullptr,
                 *y = relu_ ? floats(in[first_dy_ - 1]) : nullptr;
-    std::array<const float*, kMostGradients> dy{};
+    std::array<const float*, BatchNorm::kMostGradients> dy{};
     const size_t several = in.size() - first_dy_;
     for (size_t i = 0; i < several; ++i) dy[i] = floats(in[first_dy_ + i]);
     auto* dx = static_cast<float*>(out[0]);
@@ -360,7 +360,10 @@ class Backward final : public StripKernel {
     });
   }
 
-  static constexpr size_t kMostGradients = 8;
+  // Which input is the first of the gradients.
+  static size_t first_gradient(const BatchNorm& norm) {
+    return 3u + (norm.affine ? 1 : 0) + (norm.activation.kind == ActivationKind::kRelu ? 1 : 0);
+  }
 
  private:
   Slope slope(int64_t first, int width, const Channel& mean, const Channel& gamma, const float* variance,
@@ -404,7 +407,8 @@ class ForwardOp final : public Op {
 class BackwardOp final : public Op {
  public:
   std::optional<std::string> unsupported(const OpRequest& r) const override {
-    if (r.inputs.size() > 5 + Backward::kMostGradients - 1) return "the sum of so many gradients";
+    const size_t others = Backward::first_gradient(r.attributes_as<BatchNorm>());
+    if (r.inputs.size() > others + BatchNorm::kMostGradients) return "the sum of so many gradients";
     return refused(r);
   }
   Result<std::unique_ptr<Kernel>> plan(const OpRequest& r) const override {
