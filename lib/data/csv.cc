@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/nearest.h"
@@ -54,7 +55,16 @@ void read_form(config::TableReader& table, TablePipeline& pipeline) {
 // Finds the columns of one file.
 class Columns {
  public:
-  Columns(const CsvFile& file, bool labelled) : file_(file), labelled_(labelled) {}
+  Columns(const CsvFile& file, bool labelled) : file_(file), labelled_(labelled) {
+    const std::vector<std::string>& header = file.header();
+    for (size_t f = 0; f < header.size(); ++f)
+      if (const auto [at, first] = named_.try_emplace(header[f], Named{f}); !first) at->second.twice = true;
+  }
+
+  bool is_twice(const std::string& name) const {
+    const auto at = named_.find(name);
+    return at != named_.end() && at->second.twice;
+  }
 
   // The field of a column that is called so; the error is the bare reason.
   Result<size_t> field(const ColumnKey& key) const {
@@ -67,14 +77,14 @@ class Columns {
     if (header.empty())
       return fail(ExitCode::kData,
                   fmt::format("'{}' has no header; give {} by its number", file_.path(), to_string(key)));
-    const auto at = std::find(header.begin(), header.end(), key.name);
-    if (at == header.end())
+    const auto at = named_.find(key.name);
+    if (at == named_.end())
       return fail(ExitCode::kData, fmt::format("the header of '{}' has no {}{}", file_.path(), to_string(key),
                                                suggestion(key.name, header)));
-    if (std::find(at + 1, header.end(), key.name) != header.end())
+    if (at->second.twice)
       return fail(ExitCode::kData,
                   fmt::format("the header of '{}' has {} twice; give it by its number", file_.path(), to_string(key)));
-    return static_cast<size_t>(at - header.begin());
+    return at->second.field;
   }
 
   // The field of one that was learnt from a file which may have had a header where this one has none.
@@ -98,8 +108,14 @@ class Columns {
   }
 
  private:
+  struct Named {
+    size_t field = 0;  // the first that is called so
+    bool twice = false;
+  };
+
   const CsvFile& file_;
   const bool labelled_;
+  std::map<std::string_view, Named> named_;
 };
 
 // Puts the declared columns into the pipeline, still to be learnt, with what the run file says of their categories.
@@ -147,9 +163,7 @@ class Declaring {
   void add(const ColumnSpec& spec, size_t field, TablePipeline& pipeline) {
     FittedColumn column;
     // A name that is there twice says nothing: such a column is known by its place.
-    column.name = spec.key.number > 0 || std::count(file_.header().begin(), file_.header().end(), name(field)) > 1
-                      ? ""
-                      : name(field);
+    column.name = spec.key.number > 0 || columns_.is_twice(name(field)) ? "" : name(field);
     column.number = place(field);
     column.category = spec.category;
     column.missing = spec.missing;

@@ -44,7 +44,7 @@ struct Line {
 
 Result<std::vector<Line>> split(std::string_view text, const std::string& file, bool labelled) {
   std::vector<Line> lines;
-  for (size_t at = 0, n = 1; at < text.size(); ++n) {
+  for (size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0, n = 1; at < text.size(); ++n) {
     const size_t end = std::min(text.find('\n', at), text.size());
     std::string_view line = text.substr(at, end - at);
     at = end + 1;

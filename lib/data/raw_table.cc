@@ -67,10 +67,18 @@ tl::unexpected<Error> RawTable::error(const TablePlace& at, std::string_view rea
   return fail(ExitCode::kData, fmt::format("'{}', line {}: {}", paths[at.file], at.line, reason));
 }
 
+tl::unexpected<Error> RawTable::error(size_t row, std::string_view reason) const {
+  const auto at = static_cast<int64_t>(row);
+  const auto file = std::upper_bound(begins.begin(), begins.end(), at) - begins.begin() - 1;
+  return fail(ExitCode::kData, fmt::format("'{}', record {}: {}", paths[static_cast<size_t>(file)],
+                                           at - begins[static_cast<size_t>(file)] + 1, reason));
+}
+
 Status add_file(RawTable& table, CsvFile& file, const std::vector<RawRequest>& requests,
                 const std::vector<std::string>& names, const std::vector<std::string>& missing_values, int64_t limit) {
   const size_t number = table.paths.size();
   table.paths.push_back(file.path());
+  table.begins.push_back(table.rows);
   table.columns.resize(requests.size());
   std::vector<ColumnWriter> writers;
   for (size_t c = 0; c < requests.size(); ++c) {

@@ -35,10 +35,13 @@ struct RawRequest {
 
 struct RawTable {
   std::vector<std::string> paths;
+  std::vector<int64_t> begins;     // the first row of each file
   std::vector<RawColumn> columns;  // one a request
   int64_t rows = 0;
 
   tl::unexpected<Error> error(const TablePlace& at, std::string_view reason) const;
+  // Of a row whose line nobody kept: told by its number among the records of its file.
+  tl::unexpected<Error> error(size_t row, std::string_view reason) const;
 };
 
 // Adds the records of `file` to `table`, up to `limit` rows altogether (0: all). `names` are the columns', for

@@ -111,8 +111,7 @@ class Applying {
         if (!std::isfinite(out.targets.back())) return too_large(fitted.describe(), row, x);
       } else {
         if (x != std::floor(x) || x < 0 || x > std::numeric_limits<int32_t>::max())
-          return fail(ExitCode::kData,
-                      fmt::format("{}, sample {}: {} is not the number of a class", fitted.describe(), row + 1, x));
+          return input_.table.error(row, fmt::format("{}: {} is not the number of a class", fitted.describe(), x));
         out.classes.push_back(static_cast<int32_t>(x));
       }
     }
@@ -120,11 +119,11 @@ class Applying {
   }
 
  private:
-  static tl::unexpected<Error> too_large(const std::string& column, size_t row, double x) {
-    return fail(ExitCode::kData, fmt::format("{}, sample {}: {} is too large for a float", column, row + 1, x));
+  tl::unexpected<Error> too_large(const std::string& column, size_t row, double x) const {
+    return input_.table.error(row, fmt::format("{}: {} is too large for a float", column, x));
   }
 
-  static Status take_numbers(const FittedColumn& fitted, RawColumn& raw, std::vector<float>& out) {
+  Status take_numbers(const FittedColumn& fitted, RawColumn& raw, std::vector<float>& out) {
     out.reserve(raw.numbers.size());
     for (size_t row = 0; row < raw.numbers.size(); ++row) {
       double x = std::isnan(raw.numbers[row]) ? fitted.fill : raw.numbers[row];

@@ -1,4 +1,5 @@
 // The format "csv": files as they come, and what becomes of their columns.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -250,7 +251,7 @@ TEST_F(CsvTest, WhatIsWrongIsNamed) {
   put("x.csv", "age,y\n1,0\n2,\n");
   EXPECT_THAT(refusal(label, 1), HasSubstr("line 3: label, column 'y': the value is missing"));
   put("x.csv", "age,y\n1,0\n2,-1\n");
-  EXPECT_THAT(refusal(label, 1), HasSubstr("sample 2: -1 is not the number of a class"));
+  EXPECT_THAT(refusal(label, 1), HasSubstr("x.csv', record 2: label, column 'y': -1 is not the number of a class"));
   put("x.csv", "age,y\n1,0\n2,1\n");
   EXPECT_THAT(refusal(label, 7), HasSubstr("samples of 1 numbers, network.input is [7]; of them column 'age' 1"));
   EXPECT_EQ(code_, ExitCode::kUsage);
@@ -296,6 +297,35 @@ columns = [{ name = "a" }, { name = "k", type = "category", unknown = "other", m
 TEST_F(CsvTest, BlanksThatPartFieldsAreNoneToTrim) {
   EXPECT_THAT(records("\t\"x\"\t y\n", {.delimiter = '\t', .header = false, .trim = true}), ElementsAre("|x|y"));
   EXPECT_THAT(records("\"a\"  \"b\" c\n", {.delimiter = ' ', .header = false, .trim = true}), ElementsAre("a||b|c"));
+}
+
+TEST_F(CsvTest, ThousandsOfColumns) {
+  constexpr int kColumns = 20000;
+  std::string header, row;
+  for (int i = 0; i < kColumns; ++i) {
+    header += fmt::format("c{},", i);
+    row += fmt::format("{},", i);
+  }
+  put("x.csv", header + "y\n" + row + "p\n" + row + "q\n");
+  const auto opened = open("label = { column = 'y' }\ncolumns = [{ name = '*', scale = 'none' }]\n", kColumns);
+  ASSERT_TRUE(opened.status) << opened.status.error().message;
+  EXPECT_EQ(read_sample(*opened.source.dataset, 1).sample.back(), kColumns - 1);
+}
+
+TEST_F(CsvTest, ANumberTooLargeForAFloatNamesFileAndRecord) {
+  put("x.csv", "a,y\n1,p\n2,q\n");
+  put("y.csv", "a,y\n1,p\n\n1e39,q\n");
+  auto table = config::parse_toml(
+      "format = 'csv'\nfile = ['x.csv', 'y.csv']\nlabel = { column = 'y' }\n"
+      "columns = [{ name = 'a', scale = 'none' }]\n",
+      directory_.path() + "/run.toml");
+  ASSERT_TRUE(table);
+  config::Diagnostics diagnostics;
+  config::TableReader reader(*table, diagnostics, "[data.train]");
+  EXPECT_FALSE(open_data(reader, {files(), {1}}).dataset);
+  EXPECT_EQ(diagnostics.status().error().code, ExitCode::kData);
+  EXPECT_THAT(diagnostics.status().error().message,
+              HasSubstr("y.csv', record 2: column 'a': 1e+39 is too large for a float"));
 }
 
 TEST_F(CsvTest, TheSameFileTwice) {

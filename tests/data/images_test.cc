@@ -85,6 +85,8 @@ TEST_F(ImagesTest, ListsNameTheirPictures) {
   EXPECT_EQ(names.source.dataset->size(), 3);
   EXPECT_THAT(names.source.dataset->label_names(), ElementsAre("ant", "bee", "cat"));
   EXPECT_THAT(read_sample(*names.source.dataset, 1).classes, ElementsAre(0));
+  put("marked.csv", "\xef\xbb\xbftrain/cat/b.PNG,cat\n");  // as spreadsheets write UTF-8
+  EXPECT_TRUE(open("list = \"marked.csv\"", Shape{3, 1, 1}).status);
   put("numbers.tsv", "train/ant/z.jpg\t7\n");
   auto numbers = open("list = \"numbers.tsv\"", Shape{3, 1, 1}, 8);
   ASSERT_TRUE(numbers.status) << numbers.status.error().message;
