@@ -76,6 +76,23 @@ void print_servers(const ps::BlockTable& table, size_t slots) {
   fmt::print("\n");
 }
 
+Status print_memory(const node::RunDefinition& run, const ps::BlockTable& table, uint32_t k, uint32_t workers,
+                    bool alone) {
+  if (alone) {
+    DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory, node::estimate_memory_alone(run, table, k));
+    fmt::print("memory in one process: {} (activations {}, parameters {}, gradients {}, ", bytes_text(memory.process()),
+               bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients));
+    fmt::print("optimizer state {}, sums under way at most {})\n", bytes_text(memory.slots), bytes_text(memory.sums));
+  }
+  DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory, node::estimate_memory(run, table, k, workers));
+  fmt::print("memory of a worker: {} (activations {}, parameters {}, gradients {})\n", bytes_text(memory.worker()),
+             bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients));
+  fmt::print("memory of the fullest server: {} (two versions {}, optimizer state {}, sums under way at most {})\n",
+             bytes_text(memory.server()), bytes_text(memory.versions), bytes_text(memory.slots),
+             bytes_text(memory.sums));
+  return {};
+}
+
 // Where the columns of a table stand in a sample.
 void print_columns(const data::Dataset& data) {
   const auto pipeline = data::TablePipeline::from_text(data.preprocessing());
@@ -119,14 +136,8 @@ Status check(const CheckFlags& flags) {
 
   const ps::BlockTable table(run.network->parameters(), servers);
   print_servers(table, run.optimizer.optimizer->slots());
-  DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory,
-                    node::estimate_memory(run, table, static_cast<uint32_t>(k), workers));
-  fmt::print("memory of a worker: {} (activations {}, parameters {}, gradients {})\n", bytes_text(memory.worker()),
-             bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients));
-  fmt::print("memory of the fullest server: {} (two versions {}, optimizer state {}, sums under way at most {})\n",
-             bytes_text(memory.server()), bytes_text(memory.versions), bytes_text(memory.slots),
-             bytes_text(memory.sums));
-  return {};
+  const bool alone = !cluster && workers == 1 && flags.ps == 0;
+  return print_memory(run, table, static_cast<uint32_t>(k), workers, alone);
 }
 
 }  // namespace

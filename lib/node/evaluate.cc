@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/batch.h"
+#include "data/prefetcher.h"
 #include "graph/executable.h"
 #include "node/arithmetic.h"
 #include "worker/engine/parameter_storage.h"
@@ -10,7 +10,7 @@
 namespace dtrain::node {
 
 Result<Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, int64_t batch,
-                         const ParameterSource& source) {
+                         const ParameterSource& source, size_t threads) {
   const std::vector<ParameterInfo>& parameters = run.network->parameters();
   const worker::ParameterStorage memory(parameters);
   for (size_t p = 0; p < parameters.size(); ++p)
@@ -23,15 +23,20 @@ Result<Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, in
   DTRAIN_TRY_ASSIGN(const auto program,
                     graph::Executable::compile(*run.network, graph::Mode::kEval, batch, "cpu", options));
   const data::Sampler in_order(data.size(), run.spec.seed, false);
+  data::Prefetcher ahead(data, in_order, 2, threads);
+  const auto request = [&](int64_t first) {
+    return data::BatchRequest{first, batch, std::min(batch, data.size() - first)};
+  };
   graph::Observer observer;
-  data::Batch samples;
   Metrics sum;
   for (int64_t first = 0; first < data.size(); first += batch) {
-    DTRAIN_TRY(data::fill_batch(data, in_order, {first, batch, std::min(batch, data.size() - first)}, samples));
+    if (first + batch < data.size()) ahead.prefetch(request(first + batch));
+    DTRAIN_TRY_ASSIGN(data::Batch samples, ahead.take(request(first)));
     Metrics metrics;
     DTRAIN_TRY(program->run({samples.samples.data(), samples.labels.data()}, {values, {}, &metrics},
                             {run.spec.seed, 0, first, samples.valid}, observer));
     sum += metrics;
+    ahead.give_back(std::move(samples));
   }
   return sum;
 }

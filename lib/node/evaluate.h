@@ -13,8 +13,8 @@ namespace dtrain::node {
 // Fills a parameter's values.
 using ParameterSource = std::function<Status(const ParameterInfo&, std::span<float>)>;
 
-// `batch` samples at a time; `run` has its data open and `data` is one of its sets.
+// `batch` samples at a time, read ahead on `threads` threads; `data` fits the network of `run`.
 Result<Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, int64_t batch,
-                         const ParameterSource& source);
+                         const ParameterSource& source, size_t threads = 1);
 
 }  // namespace dtrain::node

@@ -5,15 +5,18 @@
 #include "graph/executable.h"
 #include "node/arithmetic.h"
 #include "node/server_pool.h"
+#include "node/worker_side.h"
 #include "ps/tree.h"
 #include "worker/engine/parameter_storage.h"
 #include "worker/engine/step_engine.h"
 
 namespace dtrain::node {
+namespace {
 
-Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::BlockTable& table, uint32_t micro_batches,
-                                       uint32_t workers) {
+Result<MemoryEstimate> estimate(const RunDefinition& run, const ps::BlockTable& table, uint32_t micro_batches,
+                                uint32_t workers, bool alone) {
   graph::CompileOptions options;
+  options.own_gradients = WorkerSide::needs_no_gradients(alone, micro_batches);
   options.compute = compute_type(run.spec.train);
   DTRAIN_TRY_ASSIGN(const auto program,
                     graph::Executable::compile(*run.network, graph::Mode::kTrain, run.spec.train.batch / micro_batches,
@@ -28,7 +31,9 @@ Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::Block
     for (const ps::Node& node : ps::maximal_nodes(range.first, range.last, micro_batches))
       sets = std::max(sets, worker::StepEngine::sets_needed(node.size()));
   }
-  memory.gradients = set * static_cast<double>(sets);
+  memory.gradients = options.own_gradients ? static_cast<double>(worker::ParameterStorage::bytes(
+                                                 table.parameters(), worker::ParameterStorage::Of::kStatistics))
+                                           : set * static_cast<double>(sets);
 
   const double pool = static_cast<double>(server_pool_bytes(micro_batches));
   for (uint32_t s = 0; s < table.servers(); ++s) {
@@ -39,7 +44,7 @@ Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::Block
       (block.frozen() ? frozen : moving) += bytes;
       if (block.kind == ParameterKind::kTrainable) trainable += bytes;
     }
-    const double versions = 2 * moving + frozen;
+    const double versions = alone ? 0 : 2 * moving + frozen;
     const double slots = trainable * static_cast<double>(run.optimizer.optimizer->slots());
     const bool norms = run.optimizer.clip_norm || run.optimizer.optimizer->norm_need() != optim::NormNeed::kNone;
     const double sums = pool + (norms ? trainable : 0);
@@ -49,6 +54,18 @@ Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::Block
     memory.sums = sums;
   }
   return memory;
+}
+
+}  // namespace
+
+Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::BlockTable& table, uint32_t micro_batches,
+                                       uint32_t workers) {
+  return estimate(run, table, micro_batches, workers, false);
+}
+
+Result<MemoryEstimate> estimate_memory_alone(const RunDefinition& run, const ps::BlockTable& table,
+                                             uint32_t micro_batches) {
+  return estimate(run, table, micro_batches, 1, true);
 }
 
 }  // namespace dtrain::node

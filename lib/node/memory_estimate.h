@@ -13,10 +13,15 @@ struct MemoryEstimate {
 
   double worker() const { return activations + parameters + gradients; }
   double server() const { return versions + slots + sums; }
+  double process() const { return worker() + server(); }  // of a run in one
 };
 
 // Compiles the network for one micro-batch to know its plan.
 Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::BlockTable& table, uint32_t micro_batches,
                                        uint32_t workers);
+// Of a run in one process: the worker's parameters are the server's only version, and of one micro-batch a step each
+// gradient is used before the next is made.
+Result<MemoryEstimate> estimate_memory_alone(const RunDefinition& run, const ps::BlockTable& table,
+                                             uint32_t micro_batches);
 
 }  // namespace dtrain::node

@@ -38,6 +38,16 @@ TEST(Evaluate, EverySampleOnceWhateverTheBatch) {
   }
 }
 
+TEST(Evaluate, TheThreadsThatReadChangeNothing) {
+  RunFolder folder;
+  const RunDefinition run = folder.open(kMlp);
+  const auto one = evaluate(run, *run.test, 4, initial_values(run)),
+             three = evaluate(run, *run.test, 4, initial_values(run), 3);
+  ASSERT_TRUE(one && three);
+  EXPECT_EQ(three->loss, one->loss);
+  EXPECT_EQ(three->samples, one->samples);
+}
+
 TEST(Evaluate, AnErrorOfTheSource) {
   RunFolder folder;
   const RunDefinition run = folder.open(kMlp);
@@ -67,6 +77,23 @@ TEST(MemoryEstimate, GradientSetsOfTheLargestShare) {
   EXPECT_EQ(sets(4, 3), 2) << "one of three computes two";
   EXPECT_EQ(sets(4, 4), 1);
   EXPECT_EQ(sets(2, 5), 1) << "three of five have nothing";
+}
+
+TEST(MemoryEstimate, InOneProcessParametersAreThereOnceAndOneMicroBatchNeedsNoSetOfGradients) {
+  RunFolder folder;
+  for (const std::string* text : {&kMlp, &kConvNet}) {
+    const RunDefinition run = folder.open(*text);
+    const ps::BlockTable table(run.network->parameters(), 1);
+    const auto statistics = static_cast<double>(
+        worker::ParameterStorage::bytes(table.parameters(), worker::ParameterStorage::Of::kStatistics));
+    const auto one = estimate_memory_alone(run, table, 1), two = estimate_memory_alone(run, table, 2);
+    const auto tasks = estimate_memory(run, table, 2, 1);
+    ASSERT_TRUE(one && two && tasks);
+    EXPECT_EQ(one->gradients, statistics);
+    EXPECT_EQ(one->versions, 0);
+    EXPECT_EQ(two->gradients, tasks->gradients);
+    EXPECT_EQ(two->process(), tasks->worker() + tasks->server() - tasks->versions);
+  }
 }
 
 TEST(MemoryEstimate, OfTheFullestServer) {

@@ -188,6 +188,8 @@ class Check(cluster.ProcessTest):
             self.assertIn(word, out)
         for name in ("conv1.weight", "norm1.running_var", "dense1.weight", "dense2.bias"):
             self.assertRegex(out, rf"(?m)^  {re.escape(name)} .* B$")
+        self.assertNotIn("in one process", out)
+        self.assertIn("memory in one process: ", self.dtrain("check", self.run_toml).out)
         self.assertNotIn("idle", out)
         self.assertIn("2 of 7 workers will idle", self.dtrain("check", self.run_toml, "--workers", 7).out)
         self.assertEqual(os.listdir(self.dir).count("runs"), 0, "nothing is written")
