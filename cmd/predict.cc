@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "commands.h"
@@ -60,6 +61,14 @@ class Output {
   static Result<Output> open(FileSystem& files, const std::string& path) {
     Output output(files, path);
     if (path != "-") {
+      // What takes the place of a device or a pipe would remove it.
+      std::error_code error;
+      const auto there = std::filesystem::status(path, error);
+      if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+        return fail(ExitCode::kUsage,
+                    fmt::format("cannot write '{}': it is not a regular file; name another one, or leave --output away "
+                                "and redirect standard output",
+                                path));
       DTRAIN_TRY_ASSIGN(output.file_, under_code(ExitCode::kUsage, files.create(output.beside_)));
     }
     return output;

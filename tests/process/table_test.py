@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A table with strings and missing values from the file to the answers: configs/table-people.toml is trained to a stated
 accuracy, evaluated and asked; what was learnt of the training data travels in the model."""
-import csv, json, os, random, shutil, unittest
+import csv, json, os, random, shutil, stat, unittest
 
 import cluster
 
@@ -79,6 +79,17 @@ class Table(cluster.ProcessTest):
         cluster.write(self.path("new.csv"), "age,hours,work,city\n40,40,state,Ulm\n40,40,state,Bonn\n")
         self.assertIn("new.csv', line 3: column 'city': 'Bonn' is none of the 3 values",
                       self.predict("--input", self.path("new.csv"), code=3))
+
+    def test_an_output_takes_no_place_of_what_is_no_file(self):
+        pipe, folder = self.path("pipe"), self.path("folder")
+        os.mkfifo(pipe)
+        os.mkdir(folder)
+        os.symlink(pipe, self.path("link"))
+        for path in (pipe, folder, self.path("link")):
+            self.assertIn("not a regular file", self.predict("--output", path, code=2))
+            self.assertFalse(os.path.exists(path + ".part"))
+        self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
+        self.assertTrue(os.path.islink(self.path("link")))
 
     def test_what_was_learnt_is_the_models(self):
         # Other training data, with other means: the model goes on with what it learnt.
