@@ -11,8 +11,8 @@
 #include "flags.h"
 #include "model_source.h"
 #include "node/answer_table.h"
+#include "node/arithmetic.h"
 #include "node/predict.h"
-#include "ops/cpu/fingerprint.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -102,7 +102,7 @@ class Output {
 Status predict(const PredictFlags& flags) {
   RealFileSystem files;
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set, files));
-  if (!run.spec.train.isa.empty()) DTRAIN_TRY(ops::cpu::set_isa(run.spec.train.isa));
+  DTRAIN_TRY(node::set_up_arithmetic(run.spec.train));
   if (run.spec.train.threads) omp_set_num_threads(static_cast<int>(*run.spec.train.threads));
   DTRAIN_TRY_ASSIGN(const Part part, choose_part(run, flags));
   DTRAIN_TRY_ASSIGN(const Model model, open_model(files, flags.model));

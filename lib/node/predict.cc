@@ -7,6 +7,7 @@
 
 #include "data/batch.h"
 #include "graph/executable.h"
+#include "node/arithmetic.h"
 #include "worker/engine/parameter_storage.h"
 
 namespace dtrain::node {
@@ -20,7 +21,10 @@ Status predict(const RunDefinition& run, const data::Dataset& data, int64_t batc
   const std::vector<const float*> values(memory.pointers().begin(), memory.pointers().end());
 
   batch = std::min(batch, data.size());
-  DTRAIN_TRY_ASSIGN(const auto program, graph::Executable::compile(*run.network, graph::Mode::kPredict, batch, "cpu"));
+  graph::CompileOptions options;
+  options.compute = compute_type(run.spec.train);
+  DTRAIN_TRY_ASSIGN(const auto program,
+                    graph::Executable::compile(*run.network, graph::Mode::kPredict, batch, "cpu", options));
   const auto size = static_cast<size_t>(run.network->output().elements());
   Buffer outputs(static_cast<size_t>(batch) * size * sizeof(float));
   const data::Sampler in_order(data.size(), run.spec.seed, false);
