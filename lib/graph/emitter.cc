@@ -21,12 +21,13 @@ ValueId Emitter::parameter_out(int i) {
 }
 
 std::vector<Emitter::Piece> Emitter::parameter_pieces(int i) {
-  constexpr int64_t kBlock = kChunkElements * kBlockChunks;
+  constexpr int64_t kBlock = kChunkElements * kBlockChunks, kFewestRows = 8;  // of a piece
   const ValueId whole = parameter_out(i);
   const Value value = setting_.program->at(whole);
   const int64_t elements = value.shape.elements();
-  if (elements <= kBlock || value.kind != ValueKind::kParameterOut) return {{0, whole}};
   const int64_t row = elements / value.shape[0];
+  // Rows on cuts are computed twice: of long ones that would be more work than pieces save.
+  if (elements <= kBlock || row > kBlock / kFewestRows || value.kind != ValueKind::kParameterOut) return {{0, whole}};
   std::vector<Piece> pieces;
   for (int64_t first = 0; first < elements; first += kBlock) {
     Value piece = value;

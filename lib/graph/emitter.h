@@ -45,8 +45,8 @@ class Emitter {
   // Where the gradient of parameter i, or the next value of statistic i, is to be written. A layer need not ask whether
   // anybody wants it: an op whose outputs nobody reads is dropped.
   ValueId parameter_out(int i);
-  // The same, cut along the first axis into pieces of whole blocks where the parameter is larger than one, each to be
-  // written by an op of its own. A row on a cut is in both pieces.
+  // The same, cut along the first axis into pieces of whole blocks where the parameter is larger than one and
+  // has rows that are short beside that, each to be written by an op of its own. A row on a cut is in both pieces.
   struct Piece {
     int64_t row;  // the first
     ValueId out;  // [rows, …]
@@ -81,7 +81,7 @@ class Emitter {
   ValueId saved(int i) const { return saved_[static_cast<size_t>(i)]; }
   ValueId output() const { return output_; }
   ValueId output_gradient() const { return output_gradients_.front(); }
-  // Of a layer that fuses sums: the gradient is the sum of these.
+  // Up to Layer::most_gradients() of them: the gradient is their sum.
   const std::vector<ValueId>& output_gradients() const { return output_gradients_; }
   bool wants_residual_gradient() const { return wants_residual_gradient_; }
   void give_residual_gradient(ValueId gradient) { residual_gradient_ = gradient; }

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "graph/emitter.h"
-#include "graph/prediction.h"
 #include "graph/layer_setup.h"
+#include "graph/prediction.h"
 
 namespace dtrain::graph {
 
@@ -38,9 +38,11 @@ class Layer {
   virtual bool keeps_shape() const { return false; }
   // Set by layers that are nothing but an activation, so that it may be fused into the layer before.
   virtual std::optional<ops::Activation> activation() const { return std::nullopt; }
-  // True where forward() adds Emitter::residual() to its output, and backward() takes a gradient that is a sum: a layer
-  // `add` behind this one, and sums of gradients, then need no pass of their own.
+  // True where forward() adds Emitter::residual() to its output: a layer `add` behind this one then needs no pass of
+  // its own.
   virtual bool fuses_sums() const { return false; }
+  // How many gradients of its output backward() adds up itself; where there are more it gets their sum.
+  virtual size_t most_gradients() const { return 1; }
   // True of a layer that is nothing but the sum of its inputs.
   virtual bool is_sum() const { return false; }
   // True where backward() itself takes a fused activation into account; else the gradient that it gets is already the

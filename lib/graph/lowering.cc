@@ -102,7 +102,8 @@ class Lowering {
     for (size_t j = i + 1; j < layers_.size(); ++j) {
       if (layers_[j].inputs.front() != static_cast<int>(i)) continue;
       const auto activation = layers_[j].layer->activation();
-      if (!activation || layers_[i].layer->activation()) break;
+      const bool alone = layers_[j].activation.kind == ops::ActivationKind::kNone;
+      if (!activation || !alone || layers_[i].layer->activation()) break;
       frames_[j].folded = true;
       return *activation;
     }
@@ -194,15 +195,14 @@ class Lowering {
   // The gradients, before the activation, whose sum is that of the layer's output.
   std::vector<ValueId> gradients_before(Frame& frame, const NetworkLayer& layer) {
     if (layer.layer->is_loss()) return {};
+    DTRAIN_CHECK(!frame.gradients.empty(), "a layer that nobody reads");
     const bool separate = frame.emit->activation().kind != ops::ActivationKind::kNone &&
                           !(frame.emit->fused() && layer.layer->differentiates_fused_activation());
-    constexpr size_t kMost = 8;  // of a fused sum
-    if (layer.layer->fuses_sums() && !separate && frame.gradients.size() <= kMost) return frame.gradients;
+    if (!separate && frame.gradients.size() <= layer.layer->most_gradients()) return frame.gradients;
     return {before_activation(frame, layer, summed(frame))};
   }
 
   ValueId summed(Frame& frame) {
-    DTRAIN_CHECK(!frame.gradients.empty(), "a layer that nobody reads");
     if (frame.gradients.size() == 1) return frame.gradients.front();
     const ValueId sum = frame.emit->value(program_.at(frame.output).shape);
     frame.emit->op("add", ops::Add{}, frame.gradients, {sum});

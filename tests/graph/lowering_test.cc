@@ -71,6 +71,12 @@ TEST(Lowering, AnActivationJoinsTheLayerThatItAloneReads) {
   const auto apart = ops_of(lowered("[5]", R"({ name = "a", type = "linear", units = 3 }, { name = "r", type = "relu" },
     { type = "add", inputs = ["a", "r"] }, { type = "linear", units = 2 }, { type = "mse" },)"));
   EXPECT_THAT(apart, testing::Contains("activation"));
+  // One with an activation of its own behind it: both are computed.
+  const auto both = ops_of(lowered(
+      "[5]",
+      R"({ type = "linear", units = 3 }, { type = "relu", activation = "tanh" }, { type = "linear", units = 2 }, { type = "mse" },)"));
+  EXPECT_EQ(std::count(both.begin(), both.end(), "activation"), 2);
+  EXPECT_EQ(std::count(both.begin(), both.end(), "activation.backward"), 2);
   // Two in a row: the first joins, the second stays.
   const auto two = ops_of(lowered(
       "[5]",
@@ -132,6 +138,16 @@ TEST(Lowering, GradientsOfASharedParameterAreSummedAtItsFirstLayer) {
   for (const Node& n : p.nodes)
     for (ValueId out : n.outputs) written += p.at(out).kind == ValueKind::kParameterOut;
   EXPECT_EQ(written, 4);  // one weight, three biases
+}
+
+// Of long rows each piece would compute one or two whole ones, over and over.
+TEST(Lowering, AGradientOfLongRowsIsNotCut) {
+  static constexpr char kLayers[] = R"({{ type = "linear", units = {} }}, {{ type = "mse" }},)";
+  const Program cut = lowered("[32768]", fmt::format(kLayers, 20));
+  EXPECT_THAT(ops_of(cut), ElementsAre("linear", "mse", "linear.backward_rows", "linear.backward_rows",
+                                       "linear.backward_rows", "linear.backward_bias"));
+  const Program whole = lowered("[600000]", fmt::format(kLayers, 2));
+  EXPECT_THAT(ops_of(whole), ElementsAre("linear", "mse", "linear.backward_weights"));
 }
 
 TEST(Lowering, FlattenComputesNothing) {

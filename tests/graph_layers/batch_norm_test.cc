@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/executable.h"
@@ -23,6 +24,53 @@ TEST(BatchNorm, RightOnTheSample) {
       "[3, 4, 4]",
       R"({ type = "batch_norm" }, { type = "flatten" }, { type = "linear", units = 2 }, { type = "softmax_cross_entropy" },)",
       {.wrap = false});
+}
+
+TEST(BatchNorm, ASumWithTheSample) {
+  for (const char* activation : {"none", "relu", "tanh"})
+    check_gradients("[3, 4, 4]",
+                    fmt::format(R"({{ name = "a", type = "conv2d", filters = 3, kernel = 1 }},
+      {{ name = "b", type = "batch_norm" }}, {{ type = "add", inputs = ["input", "b"], activation = "{}" }},
+      {{ type = "flatten" }}, {{ type = "linear", units = 2 }}, {{ type = "softmax_cross_entropy" }},)",
+                                activation),
+                    {.wrap = false});
+}
+
+TEST(BatchNorm, ASumWithFrozenLayers) {
+  constexpr char kFrozen[] = "params = { weight = { frozen = true }, bias = { frozen = true } }";
+  constexpr char kRest[] =
+      R"({ type = "flatten" }, { type = "linear", units = 2 }, { type = "softmax_cross_entropy" },)";
+  // What is added is frozen; the norm is, and what is added is trained; the norm's own parameters are.
+  for (const auto& [below, norm] : {std::pair{kFrozen, ""}, {"bias = true", kFrozen}})
+    for (const char* inputs : {R"("f", "b")", R"("b", "f")"})
+      check_gradients("[2, 4, 4]",
+                      fmt::format(R"({{ name = "f", type = "conv2d", filters = 3, kernel = 1, {} }},
+        {{ name = "c", type = "conv2d", filters = 3, kernel = 1, inputs = ["input"] }},
+        {{ name = "b", type = "batch_norm"{}{} }}, {{ type = "add", inputs = [{}], activation = "relu" }}, {})",
+                                  below, *norm ? ", " : "", norm, inputs, kRest),
+                      {.wrap = false});
+  // Nothing is trained up to the norm: the sum has a gradient, the norm has none.
+  check_gradients("[2, 4, 4]",
+                  fmt::format(R"({{ name = "t", type = "conv2d", filters = 3, kernel = 1 }},
+    {{ name = "f", type = "conv2d", filters = 3, kernel = 1, inputs = ["input"], {0} }},
+    {{ name = "b", type = "batch_norm", {0} }}, {{ type = "add", inputs = ["t", "b"], activation = "relu" }}, {1})",
+                              kFrozen, kRest),
+                  {.wrap = false});
+}
+
+// As many as the kernel adds up itself, and one more.
+TEST(BatchNorm, ManyReaders) {
+  for (const int readers : {8, 9})
+    for (const char* affine : {"true", "false"}) {
+      std::string layers =
+          fmt::format(R"({{ name = "b", type = "batch_norm", affine = {}, activation = "relu" }}, )", affine);
+      std::string names;
+      for (int i = 0; i < readers; ++i) {
+        layers += fmt::format(R"({{ name = "r{}", type = "linear", units = 3, inputs = ["b"] }}, )", i);
+        names += fmt::format(R"({}"r{}")", i ? ", " : "", i);
+      }
+      check_gradients("[5]", layers + fmt::format(R"({{ type = "add", inputs = [{}] }},)", names), {.samples = 6});
+    }
 }
 
 TEST(BatchNorm, NextStatistics) {

@@ -36,6 +36,7 @@ class BatchNormLayer final : public Layer {
   bool keeps_shape() const override { return true; }
   bool differentiates_fused_activation() const override { return true; }
   bool fuses_sums() const override { return true; }
+  size_t most_gradients() const override { return ops::BatchNorm::kMostGradients; }
 
   std::optional<std::string> untrainable_with(int64_t micro_batch) const override {
     if (micro_batch * positions_ > 1) return std::nullopt;
