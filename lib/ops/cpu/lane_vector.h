@@ -6,11 +6,6 @@
 #include <cstdint>
 #include <cstring>
 
-// How a call would pass such values differs between instruction sets: none is ever made, all of this is inlined.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
-
 namespace dtrain::ops::cpu {
 
 template <int W>
