@@ -54,6 +54,7 @@ TrainSpec read_train(const Value& table, std::optional<int64_t> standard_steps, 
   t.checkpoint_every = r.integer("checkpoint_every", t.checkpoint_every, 0);
   t.eval_every = r.integer("eval_every", t.eval_every, 0);
   t.keep_checkpoints = r.integer("keep_checkpoints", t.keep_checkpoints, 1);
+  t.winograd = r.boolean("winograd", true);
   t.isa = r.string("isa", "");
   const std::array<std::string, 3> precisions = {"fp32", "bf16", "fp16"};
   t.precision = r.choice("precision", "fp32", precisions);

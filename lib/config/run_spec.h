@@ -24,8 +24,9 @@ struct TrainSpec {
   int64_t eval_every = 0;              // steps; 0: after each epoch and at the end
   int64_t keep_checkpoints = 3;        // older ones are deleted
   std::string precision = "fp32";      // of products: "fp32", "bf16" or "fp16"
+  bool winograd = true;                // convolutions of 3x3 kernels by Winograd's algorithm where that is faster
   std::string isa;                     // the instruction set to use on all hosts; empty: the best of each
-  double ema = 0;  // decay of the average of the weights that is kept beside them; 0: none
+  double ema = 0;                      // decay of the average of the weights that is kept beside them; 0: none
   bool allow_different_arithmetic =
       false;                   // take tasks whose arithmetic fingerprint differs, and give up the same bits
   double start_timeout = 300;  // seconds until all tasks are there

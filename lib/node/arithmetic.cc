@@ -6,6 +6,7 @@ namespace dtrain::node {
 
 Status set_up_arithmetic(const config::TrainSpec& train) {
   if (!train.isa.empty()) DTRAIN_TRY(ops::cpu::set_isa(train.isa));
+  ops::cpu::set_winograd(train.winograd);
   if (train.precision == "fp16")
     return fail(ExitCode::kUsage,
                 "train.precision = \"fp16\" is for GPUs, which this dtrain does not drive: use \"bf16\", or \"fp32\"");

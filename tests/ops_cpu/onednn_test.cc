@@ -413,5 +413,15 @@ TEST_F(IsaDeathTest, UnknownNamesAreAnsweredWithTheNearest) {
   EXPECT_THAT(status.error().message, HasSubstr("'avx512_core'"));
 }
 
+TEST(Winograd, OnlyWhereItIsAllowed) {
+  const Shape x{8, 64, 16, 16}, w{64, 64, 3, 3};
+  const OpRequest conv{"conv2d", conv3x3(), {plain_desc(x), plain_desc(w)}, {plain_desc(x)}};
+  const bool here = planned(conv)->implementation().find("wino") != std::string::npos;
+  cpu::set_winograd(false);
+  EXPECT_EQ(planned(conv)->implementation().find("wino"), std::string::npos);
+  cpu::set_winograd(true);
+  EXPECT_EQ(planned(conv)->implementation().find("wino") != std::string::npos, here);
+}
+
 }  // namespace
 }  // namespace dtrain::ops::cpu

@@ -10,6 +10,7 @@
 // shapes and the instruction set alone.
 #include "ops/conv2d.h"
 
+#include "ops/cpu/fingerprint.h"
 #include "ops/cpu/onednn.h"
 #include "ops/registry.h"
 
@@ -57,7 +58,7 @@ bool suits_winograd(const Geometry& g, DType compute) {
   constexpr int64_t kTile = 4, kFewestChannels = 32, kFewestTiles = 64;
   const bool plain_3x3 = g.w.size() == 4 && g.w[2] == 3 && g.w[3] == 3 && g.stride == memory::dims{1, 1} &&
                          g.dilation == memory::dims{0, 0} && g.pad[0] <= 1 && g.pad[1] <= 1;
-  if (!plain_3x3 || compute != DType::kF32) return false;
+  if (!plain_3x3 || compute != DType::kF32 || !winograd_allowed()) return false;
   for (int64_t channels : {g.x[1], g.y[1]})
     if (channels % kBlock != 0 || channels < kFewestChannels) return false;
   const int64_t down = (g.y[2] + kTile - 1) / kTile, across = (g.y[3] + kTile - 1) / kTile;

@@ -122,6 +122,13 @@ Status run_probe(Sha256& digest) {
 
 }  // namespace
 
+namespace {
+bool winograd = true;
+}  // namespace
+
+void set_winograd(bool allowed) { winograd = allowed; }
+bool winograd_allowed() { return winograd; }
+
 bool has_bf16() {
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);

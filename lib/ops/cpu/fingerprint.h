@@ -18,6 +18,11 @@ std::vector<std::string> isa_names();
 // them.
 Status set_isa(std::string_view name);
 
+// Whether convolutions may be computed by Winograd's algorithm; they may unless this says no, before anything is
+// planned. Its sums are rounded about five times as coarsely as direct ones.
+void set_winograd(bool allowed);
+bool winograd_allowed();
+
 // Whether products of BF16 numbers have instructions here (AVX512_BF16 or AMX), and set_isa() leaves them.
 bool has_bf16();
 
