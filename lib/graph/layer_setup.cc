@@ -36,6 +36,15 @@ bool LayerSetup::expect_several_inputs() {
   return false;
 }
 
+bool LayerSetup::expect_equal_shapes() {
+  for (int i = 1; i < inputs(); ++i) {
+    if (input(i) == input(0)) continue;
+    error(fmt::format("its inputs must have equal shapes: {}, but {}", describe_input(0), describe_input(i)), "inputs");
+    return false;
+  }
+  return true;
+}
+
 bool LayerSetup::expect_rank(int rank, std::string_view what, int i) {
   if (input(i).rank() == rank) return true;
   error(fmt::format("needs {}, but its {} has {} {}", what, describe_input(i), input(i).rank(),

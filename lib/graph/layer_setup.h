@@ -61,6 +61,8 @@ class LayerSetup {
   // Whether the layer has exactly one input, or at least two; else reports it.
   bool expect_one_input();
   bool expect_several_inputs();
+  // Whether all inputs have the shape of the first.
+  bool expect_equal_shapes();
   // Whether input `i` has this rank (without the batch); `what` says what is needed: "[channels, height, width]".
   bool expect_rank(int rank, std::string_view what, int i = 0);
 

@@ -1,6 +1,4 @@
 // add: no keys, two or more inputs of equal shape, which stays. Summed in the order in which they are named.
-#include <fmt/format.h>
-
 #include "graph/layer_registry.h"
 #include "ops/elementwise.h"
 
@@ -10,13 +8,7 @@ namespace {
 class AddLayer final : public Layer {
  public:
   std::optional<Shape> setup(LayerSetup& s) override {
-    if (!s.expect_several_inputs()) return std::nullopt;
-    for (int i = 1; i < s.inputs(); ++i) {
-      if (s.input(i) == s.input(0)) continue;
-      s.error(fmt::format("its inputs must have equal shapes: {}, but {}", s.describe_input(0), s.describe_input(i)),
-              "inputs");
-      return std::nullopt;
-    }
+    if (!s.expect_several_inputs() || !s.expect_equal_shapes()) return std::nullopt;
     return s.input();
   }
 

@@ -1,6 +1,8 @@
 // Some rows of the gradient of a linear layer's weights, dyᵀ·x over those units, by oneDNN's matmul on a transposed
 // view of dy; and the gradient of its bias.
-#include "base/vectorize.h"
+#include <algorithm>
+
+#include "ops/cpu/add_rows.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/own_kernel.h"
 #include "ops/linear.h"
@@ -27,18 +29,6 @@ class BackwardRows final : public OnednnOp {
   }
 };
 
-// Rows in ascending order, so that the sums do not depend on how the columns are cut.
-DTRAIN_CLONES
-void sum_rows(const float* dy, int64_t rows, int64_t stride, float* sum, int64_t n) {
-#pragma omp simd
-  for (int64_t o = 0; o < n; ++o) sum[o] = dy[o];
-  for (int64_t r = 1; r < rows; ++r) {
-    const float* row = dy + r * stride;
-#pragma omp simd
-    for (int64_t o = 0; o < n; ++o) sum[o] += row[o];
-  }
-}
-
 class BackwardBias final : public OwnKernel {
  public:
   explicit BackwardBias(const OpRequest& request)
@@ -50,8 +40,10 @@ class BackwardBias final : public OwnKernel {
 
   void run(std::span<const void* const> in, std::span<void* const> out, void*, const RunContext&) override {
     for_pieces(units_, std::max<int64_t>(64, kGrain / rows_), [&](int64_t begin, int64_t end) {
-      sum_rows(static_cast<const float*>(in[0]) + begin, rows_, units_, static_cast<float*>(out[0]) + begin,
-               end - begin);
+      const float* dy = static_cast<const float*>(in[0]) + begin;
+      float* db = static_cast<float*>(out[0]) + begin;
+      std::copy_n(dy, end - begin, db);
+      add_rows(dy + units_, rows_ - 1, units_, db, end - begin);
     });
   }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/vectorize.h"
+#include "ops/cpu/add_rows.h"
 
 namespace dtrain::ops::cpu {
 namespace {
@@ -11,12 +11,6 @@ namespace {
 constexpr int64_t kColumns = 256;  // that are summed together
 
 int64_t stride_for(int64_t columns) { return columns % 256 == 0 ? columns + 16 : columns; }
-
-DTRAIN_CLONES
-void accumulate(const float* x, float* sum, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) sum[i] += x[i];
-}
 
 // Sums over the samples of each step, then over the steps: shorter sums of fp32 than one over all rows.
 void column_sums(const float* m, int64_t stride, const Recurrence& r, float* sums) {
@@ -26,9 +20,8 @@ void column_sums(const float* m, int64_t stride, const Recurrence& r, float* sum
       std::fill_n(sums + c, n, 0.0f);
       for (int64_t s = 0; s < r.steps; ++s) {
         float of_step[kColumns] = {};
-        for (int64_t row = s * r.samples; row < (s + 1) * r.samples; ++row)
-          accumulate(m + row * stride + c, of_step, n);
-        accumulate(of_step, sums + c, n);
+        add_rows(m + s * r.samples * stride + c, r.samples, stride, of_step, n);
+        add_rows(of_step, 1, n, sums + c, n);
       }
     }
   });

@@ -3,6 +3,7 @@
 #include "ops/softmax.h"
 
 #include "base/vectorize.h"
+#include "ops/cpu/lane_maximum.h"
 #include "ops/cpu/lane_sum.h"
 #include "ops/cpu/own_kernel.h"
 #include "ops/cpu/vector_math.h"
@@ -25,24 +26,9 @@ template <typename F>
   return sum;
 }
 
-// The largest of n values, NaN left out where there is another.
-[[gnu::always_inline]] inline float largest(const float* x, int64_t n) {
-  constexpr int64_t kLanes = 16;
-  float lanes[kLanes];
-  for (float& lane : lanes) lane = x[0];
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-#pragma omp simd
-    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = x[i + l] > lanes[l] ? x[i + l] : lanes[l];
-  float top = lanes[0];
-  for (float lane : lanes) top = lane > top ? lane : top;
-  for (; i < n; ++i) top = x[i] > top ? x[i] : top;
-  return top;
-}
-
 DTRAIN_CLONES
 void softmax_row(const float* x, float* y, int64_t n) {
-  const float top = largest(x, n);
+  const float top = lane_maximum(x, n);
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = exponential(x[i] - top);
   const double sum = chunked_sum(
@@ -54,7 +40,7 @@ void softmax_row(const float* x, float* y, int64_t n) {
 
 DTRAIN_CLONES
 void log_softmax_row(const float* x, float* y, int64_t n) {
-  const float top = largest(x, n);
+  const float top = lane_maximum(x, n);
   const double sum = chunked_sum(
       n, [ x, top ](int64_t i) __attribute__((always_inline)) { return exponential(x[i] - top); });
   const auto rest = static_cast<float>(logarithm(sum));

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/vectorize.h"
+#include "ops/cpu/lane_maximum.h"
 #include "ops/cpu/own_kernel.h"
 #include "ops/cpu/vector_math.h"
 #include "ops/loss.h"
@@ -17,20 +18,8 @@ constexpr int64_t kLanes = 16;
 constexpr int64_t kChunk = 512;     // classes whose exponentials are in flight without dz
 constexpr int64_t kPositions = 64;  // neighbouring positions done together
 
-// The largest of n values, NaN left out where there is another.
 DTRAIN_CLONES
-float largest(const float* z, int64_t n) {
-  float lanes[kLanes];
-  for (float& lane : lanes) lane = z[0];
-  int64_t c = 0;
-  for (; c + kLanes <= n; c += kLanes)
-#pragma omp simd
-    for (int64_t l = 0; l < kLanes; ++l) lanes[l] = z[c + l] > lanes[l] ? z[c + l] : lanes[l];
-  float top = lanes[0];
-  for (float lane : lanes) top = lane > top ? lane : top;
-  for (; c < n; ++c) top = z[c] > top ? z[c] : top;
-  return top;
-}
+float largest(const float* z, int64_t n) { return lane_maximum(z, n); }
 
 // e[c] = exp(z[c] − top).
 DTRAIN_CLONES
