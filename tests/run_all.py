@@ -90,19 +90,6 @@ def parity(tally, build):
         tally.report(f"parity with PyTorch {' '.join(shape) or 'in one process'}", passed, failures, time.time() - at)
 
 
-def parity_ahead(tally, build):
-    """Cases whose layers, optimizers or schedules dtrain does not know yet. One that passes belongs into tests/parity."""
-    check = os.path.join(ROOT, "tests", "reference", "check.py")
-    cases = sorted(glob.glob(os.path.join(ROOT, "tests", "parity_ahead", "*")))
-    if not cases:
-        return
-    at = time.time()
-    _, out = run([sys.executable, check, "--dtrain", os.path.join(ROOT, build, "dtrain"), *cases], 900)
-    known = [f"{l[5:]}: holds now; move it to tests/parity" for l in out.splitlines() if l.startswith("ok ")]
-    tally.skipped += len(cases) - len(known)
-    tally.report("parity cases ahead of the code", 0, known, time.time() - at)
-
-
 def step(tally, group, cmd, timeout=3600):
     at = time.time()
     code, out = run(cmd, timeout)
@@ -132,7 +119,7 @@ def main():
     p.add_argument("--only", default="", help="one of googletest, process, parity")
     args = p.parse_args()
     tally, at = Tally(), time.time()
-    for name, group in (("googletest", googletest), ("process", unittests), ("parity", parity), ("parity", parity_ahead)):
+    for name, group in (("googletest", googletest), ("process", unittests), ("parity", parity)):
         if args.only in ("", name):
             group(tally, args.build)
     if args.all:
