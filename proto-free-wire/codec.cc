@@ -45,6 +45,8 @@ const char* name_of_known(MessageType type) {
       return "SnapshotDone";
     case MessageType::kShardPart:
       return "ShardPart";
+    case MessageType::kWorkDone:
+      return "WorkDone";
     case MessageType::kMetricNode:
       return "MetricNode";
     case MessageType::kStop:

@@ -27,6 +27,7 @@ enum class MessageType : uint16_t {
   kStopped = 22,
   kFailure = 23,
   kShardPart = 24,
+  kWorkDone = 25,
   // tensors: workers and shard servers
   kOffer = 30,
   kTake = 31,

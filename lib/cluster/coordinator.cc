@@ -238,6 +238,8 @@ Status Coordinator::on(wire::Rank from, const wire::MetricNode& m) {
   return {};
 }
 
+Status Coordinator::on(wire::Rank, const wire::WorkDone&) { return {}; }
+
 Status Coordinator::on(wire::Rank from, const wire::Committed& m) {
   Task& task = tasks_[from];
   if (!task.info.serves || m.version <= task.committed || m.version > rated_) {

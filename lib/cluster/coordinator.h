@@ -85,6 +85,7 @@ class Coordinator {
   Status on(wire::Rank from, const wire::NormPartial& m);
   Status on(wire::Rank from, const wire::SnapshotDone& m);
   Status on(wire::Rank from, const wire::MetricNode& m);
+  Status on(wire::Rank from, const wire::WorkDone& m);
   Status on(wire::Rank from, const wire::Stopped& m);
   Status on(wire::Rank from, const wire::Failure& m);
   Status broken(wire::Rank from, const std::string& what) const;

@@ -27,6 +27,7 @@ Role receiver(const wire::Message& message) {
     case T::kStopped:
     case T::kFailure:
     case T::kShardPart:
+    case T::kWorkDone:
       return Role::kCoordinator;
     case T::kRates:
     case T::kNormFactor:

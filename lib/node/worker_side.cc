@@ -28,7 +28,7 @@ WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, co
       begin_(begin),
       profile_(profile),
       own_gradients_(needs_no_gradients(uses_gradients_at_once, begin.micro_batches)),
-      protocol_(table, protocol_setup(memory, std::move(server_ranks), begin), outbox),
+      protocol_(worker::WorkerProtocol::make(table, protocol_setup(memory, std::move(server_ranks), begin), outbox)),
       pool_(table.parameters(),
             own_gradients_ ? worker::ParameterStorage::Of::kStatistics : worker::ParameterStorage::Of::kAll),
       feed_(std::move(feed)) {}

@@ -39,7 +39,7 @@ class WorkerSide {
                                                         const wire::Begin& begin, bool own_gradients = false);
   Status run(const worker::Work& work, worker::StepPort& port) { return engine_->run(work, port); }
 
-  worker::WorkerProtocol& protocol() { return protocol_; }
+  worker::WorkerProtocol& protocol() { return *protocol_; }
   worker::GradientPool& pool() { return pool_; }
 
  private:
@@ -48,7 +48,7 @@ class WorkerSide {
   const wire::Begin begin_;
   worker::OpProfile* const profile_;
   const bool own_gradients_;  // of the program: no set of them is kept
-  worker::WorkerProtocol protocol_;
+  std::unique_ptr<worker::WorkerProtocol> protocol_;
   worker::GradientPool pool_;
   std::unique_ptr<worker::BatchFeed> feed_;
   std::optional<worker::StepEngine> engine_;

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "proto-free-wire/message.h"
 #include "ps/block_table.h"
-#include "ps/chunk_sum.h"
+#include "ps/partial_sum.h"
 #include "tensor/buffer.h"
 
 namespace dtrain::ps {
@@ -17,6 +18,7 @@ struct BlockOffer {
   int64_t step = 0;
   Node node;
   uint32_t asked = 0;  // bit i: chunk i was asked for and has not come
+  uint32_t taken = 0;  // bit i: chunk i has come
 };
 
 struct ParkedPull {
@@ -25,10 +27,17 @@ struct ParkedPull {
 };
 
 struct BlockChunk {
-  ChunkSum sum;
+  std::unique_ptr<PartialSum> sum;
   size_t reserved = 0;    // bytes of the pool that its partial sums may come to need
   uint32_t measured = 0;  // rounds of norms that it has had its part in
   bool applied = false;
+};
+
+// One block's sums of one step.
+struct StepSum {
+  std::vector<BlockChunk> chunks;
+  Buffer root;         // the whole block's root, where it has to wait; allocated when first needed
+  uint32_t roots = 0;  // chunks that are complete
 };
 
 struct BlockState {
@@ -44,12 +53,15 @@ struct BlockState {
   std::vector<Buffer> slots;
   bool loaded = false;
 
-  std::vector<BlockChunk> chunks;
-  Buffer root;                      // the whole block's root, where it has to wait; allocated when first needed
-  uint32_t roots = 0, applied = 0;  // chunks
-  std::vector<BlockOffer> offers;   // unanswered, in the order of their coming
-  std::vector<ParkedPull> parked;   // at most one a peer
+  std::vector<StepSum> steps;      // of the step that makes the next version, and of those that workers may be ahead
+  uint32_t applied = 0;            // chunks of the next version
+  std::vector<BlockOffer> offers;  // unanswered, in the order of their coming
+  std::vector<ParkedPull> parked;  // at most one a peer
+  // What each peer was sent last, where delays are compensated.
+  std::map<wire::Rank, std::shared_ptr<Buffer>> read;
 
+  StepSum& front() { return steps.front(); }
+  const StepSum& front() const { return steps.front(); }
   bool frozen() const { return block.frozen(); }  // `newest` is its every version, `version` means nothing
   bool trainable() const { return block.kind == ParameterKind::kTrainable; }
   size_t elements() const { return static_cast<size_t>(block.elements); }

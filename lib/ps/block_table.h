@@ -24,6 +24,7 @@ struct Block {
   bool frozen() const { return kind == ParameterKind::kFrozen; }
   bool pushed() const { return elements <= kPushedElements; }
   uint32_t chunks() const { return static_cast<uint32_t>((elements + kChunkElements - 1) / kChunkElements); }
+  uint32_t all_chunks() const { return (uint32_t{1} << chunks()) - 1; }  // a bit for each
   int64_t chunk_elements(uint32_t chunk) const {
     const int64_t left = elements - chunk * kChunkElements;
     return left < kChunkElements ? left : kChunkElements;

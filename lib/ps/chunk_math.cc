@@ -22,6 +22,12 @@ DTRAIN_CLONES void divide_loop(float* out, const float* values, float by, size_t
   for (size_t i = 0; i < n; ++i) out[i] = values[i] / by;
 }
 
+DTRAIN_CLONES void compensate_loop(float* out, const float* g, const float* now, const float* then, float lambda,
+                                   size_t n) {
+  DTRAIN_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) out[i] = g[i] + lambda * g[i] * g[i] * (now[i] - then[i]);
+}
+
 // 1 where an exponent is all ones: infinity or NaN.
 DTRAIN_CLONES uint32_t not_finite_loop(const float* values, size_t n) {
   uint32_t found = 0;
@@ -55,6 +61,12 @@ void add(std::span<float> out, std::span<const float> a, std::span<const float> 
 void divide(std::span<float> out, std::span<const float> values, float by) {
   DTRAIN_CHECK(out.size() == values.size());
   divide_loop(out.data(), values.data(), by, out.size());
+}
+
+void compensate(std::span<float> out, std::span<const float> g, std::span<const float> now, std::span<const float> then,
+                float lambda) {
+  DTRAIN_CHECK(out.size() == g.size() && g.size() == now.size() && g.size() == then.size());
+  compensate_loop(out.data(), g.data(), now.data(), then.data(), lambda, g.size());
 }
 
 bool all_finite(std::span<const float> values) { return not_finite_loop(values.data(), values.size()) == 0; }

@@ -9,6 +9,9 @@ namespace dtrain::ps {
 void add(std::span<float> into, std::span<const float> other);                       // into += other
 void add(std::span<float> out, std::span<const float> a, std::span<const float> b);  // out = a + b
 void divide(std::span<float> out, std::span<const float> values, float by);          // out = values / by
+// out = g + lambda · g ⊙ g ⊙ (now − then).
+void compensate(std::span<float> out, std::span<const float> g, std::span<const float> now, std::span<const float> then,
+                float lambda);
 bool all_finite(std::span<const float> values);
 // In fp64: element i joins lane i mod 16, and the lanes are added pairwise.
 double sum_of_squares(std::span<const float> values);

@@ -32,19 +32,6 @@ uint32_t need_in(const Node& at, std::span<const Node> nodes) {
 
 }  // namespace
 
-Buffer SumPool::acquire(size_t elements) {
-  if (elements == static_cast<size_t>(kChunkElements) && !free_.empty()) {
-    Buffer buffer = std::move(free_.back());
-    free_.pop_back();
-    return buffer;
-  }
-  return Buffer(elements * sizeof(float));
-}
-
-void SumPool::release(Buffer buffer) {
-  if (buffer.size() == kChunkElements * sizeof(float)) free_.push_back(std::move(buffer));
-}
-
 bool ChunkSum::covers(const Node& node) const {
   return complete_ || std::any_of(held_.begin(), held_.end(), [&](const Held& h) { return h.node.contains(node); });
 }
@@ -58,9 +45,9 @@ uint32_t ChunkSum::prefix() const {
   return end;
 }
 
-uint32_t ChunkSum::need(std::span<const Node> promised, uint32_t micro_batches) const {
+uint32_t ChunkSum::need(std::span<const Node> promised) const {
   if (complete_) return 0;
-  const Node root{0, micro_batches};
+  const Node root{0, micro_batches_};
   std::vector<Node> nodes;
   for (const Held& h : held_) nodes.push_back(h.node);
   for (const Node& p : promised)
@@ -68,11 +55,10 @@ uint32_t ChunkSum::need(std::span<const Node> promised, uint32_t micro_batches) 
   return need_in(root, nodes);
 }
 
-const float* ChunkSum::add(const Node& node, std::span<const float> values, uint32_t micro_batches, SumPool& pool,
-                           float* root) {
+const float* ChunkSum::add(const Node& node, std::span<const float> values, SumPool& pool, float* root) {
   DTRAIN_CHECK(!covers(node));
   const size_t n = values.size();
-  const Node whole{0, micro_batches};
+  const Node whole{0, micro_batches_};
   Node at = node;
   Buffer sum;  // of `at`; empty: it still lies in `values`
   const float* from = values.data();
@@ -89,7 +75,7 @@ const float* ChunkSum::add(const Node& node, std::span<const float> values, uint
   }
 
   while (at != whole) {
-    const Node other = sibling(at, micro_batches);
+    const Node other = sibling(at, micro_batches_);
     const auto place = std::lower_bound(held_.begin(), held_.end(), at.first,
                                         [](const Held& h, uint32_t f) { return h.node.first < f; });
     const auto found = other.first < at.first ? (place == held_.begin() ? held_.end() : place - 1) : place;
@@ -103,7 +89,7 @@ const float* ChunkSum::add(const Node& node, std::span<const float> values, uint
       held_.insert(place, {at, std::move(sum)});
       return nullptr;
     }
-    at = parent(at, micro_batches);
+    at = parent(at, micro_batches_);
     if (at == whole && root) {
       ps::add({root, n}, found->sum.as<float>().first(n), {from, n});
       from = root;

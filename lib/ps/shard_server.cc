@@ -6,6 +6,9 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "consistency/registry.h"
+#include "ps/arrival_sum.h"
+#include "ps/chunk_sum.h"
 
 namespace dtrain::ps {
 namespace {
@@ -14,6 +17,15 @@ constexpr uint32_t kNotHere = UINT32_MAX;
 
 template <typename T, typename... Any>
 constexpr bool is_one_of = (std::is_same_v<T, Any> || ...);
+
+uint32_t pushes(const consistency::Mode& mode, uint32_t micro_batches) {
+  return mode.needed == 0 ? micro_batches : static_cast<uint32_t>(mode.needed);
+}
+
+std::unique_ptr<PartialSum> make_sum(const consistency::Mode& mode, uint32_t micro_batches) {
+  if (mode.needed == 0) return std::make_unique<ChunkSum>(micro_batches);
+  return std::make_unique<ArrivalSum>(static_cast<uint32_t>(mode.needed));
+}
 
 }  // namespace
 
@@ -26,6 +38,8 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
     : table_(table),
       server_(server),
       options_(std::move(options)),
+      rule_(options_.rule ? options_.rule : consistency::synchronous()),
+      pushes_(pushes(rule_->mode(), options_.micro_batches)),
       optimizer_(optimizer),
       outbox_(outbox),
       snapshots_(snapshots),
@@ -38,7 +52,11 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
     BlockState& b = blocks_.emplace_back();
     b.id = id;
     b.block = table.block(id);
-    b.chunks.resize(b.block.chunks());
+    b.steps.resize(static_cast<size_t>(rule_->mode().window));
+    for (StepSum& sum : b.steps) {
+      sum.chunks.resize(b.block.chunks());
+      for (BlockChunk& chunk : sum.chunks) chunk.sum = make_sum(rule_->mode(), options_.micro_batches);
+    }
     if (!options_.in_place.empty())
       b.in_place = options_.in_place[static_cast<size_t>(b.block.parameter)] + b.block.first;
     moving_ += !b.frozen();
@@ -79,7 +97,9 @@ void ShardServer::start(int64_t version) {
     b.next.reset();
     b.offers.clear();
     b.parked.clear();
-    clear_sums(b);
+    b.read.clear();
+    for (StepSum& sum : b.steps) clear(sum);
+    b.applied = 0;
   }
   waiting_.clear();
   rates_.clear();
@@ -116,7 +136,9 @@ Status ShardServer::check_node(wire::Rank from, int64_t step, uint32_t block, co
   DTRAIN_TRY(check_block(from, block));
   if (step < 0) return broken(from, fmt::format("there is no step {}", step));
   if (table_.block(block).frozen()) return broken(from, fmt::format("a gradient of block {}, which is frozen", block));
-  if (!is_node(node, options_.micro_batches))
+  const bool single = rule_->mode().single;
+  if (single && node.size() != 1) return broken(from, fmt::format("a push of {} micro-batches", node.size()));
+  if (lockstep() && !is_node(node, options_.micro_batches))
     return broken(from, fmt::format("[{}, {}) is no node of the tree over {} micro-batches", node.first, node.last,
                                     options_.micro_batches));
   return {};
@@ -130,15 +152,16 @@ Status ShardServer::check_coordinator(wire::Rank from, const char* what) const {
 Status ShardServer::on(wire::Rank from, const wire::Offer& m) {
   const Node node{m.first, m.last};
   DTRAIN_TRY(check_node(from, m.step, m.block, node));
-  if (!started_ || m.step > step_) {
+  BlockState& b = state(m.block);
+  if (early(b, m.step)) {
     ++counters_.ignored;
     return {};
   }
-  BlockState& b = state(m.block);
   if (find_offer(b, from, m.step, node)) return {};
   BlockOffer& offer = b.offers.emplace_back(BlockOffer{from, m.step, node});
   if (known(b, m.step, node)) {
     ++counters_.duplicates;
+    counters_.late += late(b, m.step);
     settle(b);
   } else if (!take(b, offer, false)) {
     waiting_.insert(place_[b.id]);
@@ -159,25 +182,38 @@ Status ShardServer::on(wire::Rank from, const wire::NodeChunk& m, ByteSpan paylo
   BlockOffer* offer = find_offer(b, from, m.step, node);
   const uint32_t bit = 1u << m.chunk;
   const bool asked = offer && (offer->asked & bit);
-  if (!started_ || m.step > step_ || !(asked || b.block.pushed())) {
+  if (early(b, m.step) || !(asked || b.block.pushed())) {
     ++counters_.ignored;
     return {};
   }
-  if (asked) offer->asked &= ~bit;
+  if (asked) {
+    offer->asked &= ~bit;
+    offer->taken |= bit;
+  }
 
   const size_t used = admission_.used();
   const size_t first = first_unfinished();
-  if (m.step < b.version || b.chunks[m.chunk].sum.covers(node)) {
+  const bool dropped = late(b, m.step);
+  const int64_t version = b.version;
+  if (dropped || sum_of(b, m.step).chunks[m.chunk].sum->covers(node)) {
     ++counters_.duplicates;
+    counters_.late += dropped;
   } else {
     counters_.bytes_taken += bytes;
-    add(b, m.chunk, node, payload);
+    add(b, m.step, m.chunk, from, node, payload);
   }
-  account(b, m.chunk);
-  if (!asked) absorbed(from, m.step, b, node);
+  account(b, m.step, m.chunk);
+  if (!asked) absorbed(from, m.step, b, node, dropped);
   settle(b);
-  if (!waiting_.empty()) take_waiting(admission_.used() < used || first_unfinished() != first ? nullptr : &b);
+  const bool more = admission_.used() < used || first_unfinished() != first || (!lockstep() && b.version != version);
+  if (!waiting_.empty()) take_waiting(more ? nullptr : &b);
   return {};
+}
+
+// Of a step that cannot have begun.
+bool ShardServer::early(const BlockState& b, int64_t step) const {
+  if (!started_ || rule_->fate(b.version, step) == consistency::Fate::kEarly) return true;
+  return lockstep() && ((step - step_) % stride() != 0 || rule_->fate(step_, step) == consistency::Fate::kEarly);
 }
 
 Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
@@ -192,7 +228,9 @@ Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
     send_block(from, b, m.version);
     return {};
   }
-  if (m.version > b.version) {
+  const bool newest = rule_->mode().newest;
+  const bool torn = b.in_place && b.applied > 0;
+  if (m.version > b.version || (newest && torn)) {
     const auto mine =
         std::find_if(b.parked.begin(), b.parked.end(), [&](const ParkedPull& p) { return p.from == from; });
     if (mine != b.parked.end()) {
@@ -202,8 +240,9 @@ Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
     }
     return {};
   }
-  const bool torn = b.in_place && b.applied > 0;
-  if ((m.version == b.version && !torn) || (m.version + 1 == b.version && b.older)) {
+  if (newest) {
+    send_block(from, b, b.version);
+  } else if ((m.version == b.version && !torn) || (m.version + stride() == b.version && b.older)) {
     send_block(from, b, m.version);
   } else {
     outbox_.send(from, wire::Gone{m.block, m.version, b.version});
@@ -221,21 +260,22 @@ Status ShardServer::on(wire::Rank from, const wire::Rates& m) {
     return {};
   }
   for (size_t i = 0; i < m.rates.size(); ++i) {
-    const int64_t step = m.from + static_cast<int64_t>(i);
-    if (step >= step_) rates_[step] = m.rates[i];
+    const int64_t step = m.from + static_cast<int64_t>(i) * stride();
+    if (step >= step_ || !lockstep()) rates_[step] = m.rates[i];
   }
   measure_all();
   apply_ready();
   finish_steps();
+  if (!lockstep() && !waiting_.empty()) take_waiting(nullptr);
   return {};
 }
 
 Status ShardServer::on(wire::Rank from, const wire::Snapshot& m) {
   DTRAIN_TRY(check_coordinator(from, "Snapshot"));
   const bool moved = std::any_of(blocks_.begin(), blocks_.end(), [&](const BlockState& b) {
-    return !b.frozen() && (b.version != m.version || b.applied > 0);
+    return !b.frozen() && ((lockstep() && b.version != m.version) || b.applied > 0);
   });
-  if (!started_ || moved || step_ != m.version) {
+  if (!started_ || moved || (lockstep() && step_ != m.version)) {
     wire::SnapshotDone answer;
     answer.version = m.version;
     answer.error = fmt::format("server {} does not stand at version {} (but at {})", server_, m.version, step_);
@@ -243,7 +283,7 @@ Status ShardServer::on(wire::Rank from, const wire::Snapshot& m) {
     return {};
   }
   ShardState copy;
-  copy.version = step_;
+  copy.version = m.version;
   for (const BlockState& b : blocks_) {
     ShardState::BlockCopy& c = copy.blocks.emplace_back();
     c.block = b.id;

@@ -8,6 +8,9 @@
 // when all of it is known and nothing that was asked of that offer is still under way; so is every node that was pushed
 // without an offer (small blocks).
 //
+// Which gradient joins what is the consistency mode's affair (consistency/admission_rule.h). Without lockstep a push is
+// applied when it comes: a block takes one at a time, chunk by chunk, and its version counts them.
+//
 // A frozen block has no gradient and no versions of its own: whichever is pulled is the one that it was loaded with.
 //
 // In place, values lie in memory that the worker of the same process reads, and only one version exists: there an offer
@@ -23,6 +26,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "consistency/admission_rule.h"
 #include "optim/optimizer.h"
 #include "proto-free-wire/message.h"
 #include "ps/admission.h"
@@ -55,11 +59,13 @@ struct ShardServerOptions {
   NormRounds norms;            // roots wait for the coordinator's answer to the last one
   size_t pool_bytes = 0;       // for partial sums of blocks that are offered; at least Admission::smallest_pool
   wire::Rank coordinator = 0;
-  std::vector<float*> in_place;  // empty, or where each parameter's values lie
+  std::vector<float*> in_place;                                      // empty, or where each parameter's values lie
+  std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
 };
 
 struct ShardCounters {
   uint64_t duplicates = 0;   // chunks and offers of what was known
+  uint64_t late = 0;         // of these, what the mode dropped
   uint64_t ignored = 0;      // of a step that this server has not reached, or chunks that nobody asked for
   uint64_t bytes_taken = 0;  // payloads that entered a sum
   uint64_t commits = 0;      // of blocks
@@ -102,21 +108,34 @@ class ShardServer {
   static tl::unexpected<Error> broken(wire::Rank from, const std::string& what);
   Status check_block(wire::Rank from, uint32_t block) const;
   Status check_node(wire::Rank from, int64_t step, uint32_t block, const Node& node) const;
+  bool early(const BlockState& b, int64_t step) const;
+  bool late(const BlockState& b, int64_t step) const {
+    return rule_->fate(b.version, step) == consistency::Fate::kLate;
+  }
   Status check_coordinator(wire::Rank from, const char* what) const;
 
   // Offers (shard_server_offers.cc).
-  void absorbed(wire::Rank to, int64_t step, const BlockState& b, const Node& node);
+  void absorbed(wire::Rank to, int64_t step, const BlockState& b, const Node& node, bool dropped);
   void settle(BlockState& b);
   bool take(BlockState& b, BlockOffer& offer, bool only_free);
   void take_waiting(const BlockState* only);  // null: all
-  void account(BlockState& b, uint32_t chunk);
-  size_t reserve_bytes(const BlockState& b, uint32_t chunk, const Node* extra) const;
+  void account(BlockState& b, int64_t step, uint32_t chunk);
+  size_t reserve_bytes(const BlockState& b, int64_t step, uint32_t chunk, const Node* extra) const;
+  bool held_by_another(const BlockState& b, const BlockOffer& offer) const;
+  void abandon(BlockState& b);
   size_t first_unfinished();
   static BlockOffer* find_offer(BlockState& b, wire::Rank from, int64_t step, const Node& node);
   bool known(const BlockState& b, int64_t step, const Node& node) const;
 
   // Sums and versions (shard_server_step.cc).
-  void add(BlockState& b, uint32_t chunk, const Node& node, ByteSpan payload);
+  StepSum& sum_of(BlockState& b, int64_t step) { return b.steps[place_of(b, step)]; }
+  const StepSum& sum_of(const BlockState& b, int64_t step) const { return b.steps[place_of(b, step)]; }
+  size_t place_of(const BlockState& b, int64_t step) const {
+    return lockstep() ? static_cast<size_t>((step - b.version) / stride()) : 0;
+  }
+  void add(BlockState& b, int64_t step, uint32_t chunk, wire::Rank from, const Node& node, ByteSpan payload);
+  std::span<const float> compensated(const BlockState& b, uint32_t chunk, wire::Rank from,
+                                     std::span<const float> gradient);
   bool may_apply(const BlockState& b) const;
   optim::UpdateContext update_context(const BlockState& b) const;
   void apply(BlockState& b, uint32_t chunk, const float* root);
@@ -124,7 +143,8 @@ class ShardServer {
   void commit(BlockState& b);
   void finish_steps();
   void begin_step();
-  void clear_sums(BlockState& b);
+  void clear(StepSum& sum);
+  void next_step(BlockState& b);
   void not_finite(const BlockState& b, uint32_t chunk, const float* values, const char* what);
   std::vector<float*> slots_at(BlockState& b, size_t first);
   // Norms (shard_server_norms.cc).
@@ -133,13 +153,17 @@ class ShardServer {
   void measure_all();
   void send_norms();
   float* next_values(BlockState& b);
-  void send_block(wire::Rank to, const BlockState& b, int64_t version);
+  void send_block(wire::Rank to, BlockState& b, int64_t version);
+  bool lockstep() const { return rule_->mode().lockstep; }
+  int64_t stride() const { return rule_->mode().stride; }
   BlockState& state(uint32_t block) { return blocks_[place_[block]]; }
   const BlockState& state(uint32_t block) const { return blocks_[place_[block]]; }
 
   const BlockTable& table_;
   const uint32_t server_;
   const ShardServerOptions options_;
+  const std::shared_ptr<const consistency::AdmissionRule> rule_;
+  const uint32_t pushes_;  // micro-batches that a version is the mean of
   const optim::Optimizer& optimizer_;
   wire::Outbox& outbox_;
   SnapshotSink& snapshots_;
@@ -165,6 +189,7 @@ class ShardServer {
   uint32_t measured_ = 0;        // of these: in the round under way
   std::vector<double> squares_;  // of the round under way: by what is measured, by chunk
 
+  Buffer compensated_;  // one chunk
   ShardCounters counters_;
 };
 

@@ -12,8 +12,8 @@ namespace dtrain::ps {
 // What a chunk can give to the round under way, once its root is there. Directions also need the rate: until it is
 // known the run may end here, with slots as they were.
 void ShardServer::measure(BlockState& b, uint32_t c) {
-  BlockChunk& chunk = b.chunks[c];
-  if (failed_ || norms_known() || !b.trainable() || b.version != step_ || !chunk.sum.complete() ||
+  BlockChunk& chunk = b.front().chunks[c];
+  if (failed_ || norms_known() || !b.trainable() || b.version != step_ || !chunk.sum->complete() ||
       chunk.measured != round_)
     return;
   const std::vector<NormOf>& wanted = options_.norms[round_];
@@ -21,7 +21,7 @@ void ShardServer::measure(BlockState& b, uint32_t c) {
   if (directed && !rates_.contains(step_)) return;
   squares_.resize(wanted.size() * norm_chunks_);
   const size_t first = b.chunk_first(c), n = b.chunk_elements(c);
-  float* const root = b.root.as<float>().data() + first;
+  float* const root = b.front().root.as<float>().data() + first;
   const float* const values = b.values() + first;
   if (directed) optimizer_.prepare(update_context(b), n, root, values, slots_at(b, first).data());
   for (size_t q = 0; q < wanted.size(); ++q) {

@@ -11,8 +11,9 @@
 
 namespace dtrain::ps {
 
-void ShardServer::add(BlockState& b, uint32_t c, const Node& node, ByteSpan payload) {
-  BlockChunk& chunk = b.chunks[c];
+void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, const Node& node, ByteSpan payload) {
+  StepSum& sum = sum_of(b, step);
+  BlockChunk& chunk = sum.chunks[c];
   const size_t n = b.chunk_elements(c);
   Buffer aligned;
   if (reinterpret_cast<uintptr_t>(payload.data()) % alignof(float) != 0) {
@@ -20,30 +21,49 @@ void ShardServer::add(BlockState& b, uint32_t c, const Node& node, ByteSpan payl
     std::memcpy(aligned.data(), payload.data(), payload.size());
     payload = {aligned.data(), aligned.size()};
   }
-  const std::span<const float> values(reinterpret_cast<const float*>(payload.data()), n);
+  std::span<const float> values(reinterpret_cast<const float*>(payload.data()), n);
+  if (!lockstep() && b.trainable()) values = compensated(b, c, from, values);
 
-  const bool now = may_apply(b);  // else the root has to wait, in memory of its own
-  if (!now && b.root.size() == 0) b.root = Buffer(b.elements() * sizeof(float));
-  float* const memory = now ? nullptr : b.root.as<float>().data() + b.chunk_first(c);
-  const float* root = chunk.sum.add(node, values, options_.micro_batches, pool_, memory);
+  const bool front = &sum == &b.front();
+  const bool now = front && may_apply(b);  // else the root has to wait, in memory of its own
+  if (!now && sum.root.size() == 0) sum.root = Buffer(b.elements() * sizeof(float));
+  float* const memory = now ? nullptr : sum.root.as<float>().data() + b.chunk_first(c);
+  const float* root = chunk.sum->add(node, values, pool_, memory);
   if (!root) return;
 
-  ++b.roots;
+  ++sum.roots;
   // The squares of a gradient are finite where it is.
-  const bool squared = b.trainable() && !options_.norms.empty() && options_.norms[0][0] == NormOf::kGradient;
+  const bool squared = front && b.trainable() && !options_.norms.empty() && options_.norms[0][0] == NormOf::kGradient;
   if (!squared && !all_finite({root, n})) {
     not_finite(b, c, root, b.trainable() ? "the gradient" : "the new value");
   } else if (now) {
     apply(b, c, root);
-  } else {
+  } else if (front) {
     measure(b, c);
   }
-  chunk.sum.free(pool_);
+  chunk.sum->free(pool_);
   if (b.applied == b.block.chunks()) commit(b);
 }
 
+// DC-ASGD: what the gradient would be where the block stands now, to the first order, with its own square for the
+// Hessian.
+std::span<const float> ShardServer::compensated(const BlockState& b, uint32_t c, wire::Rank from,
+                                                std::span<const float> gradient) {
+  const double lambda = rule_->mode().delay_compensation;
+  const auto read = b.read.find(from);
+  if (lambda == 0.0 || read == b.read.end() || read->second == b.newest) return gradient;
+  if (compensated_.size() == 0) compensated_ = Buffer(kChunkElements * sizeof(float));
+  const std::span<float> out = compensated_.as<float>().first(gradient.size());
+  ps::compensate(out, gradient, {b.values() + b.chunk_first(c), gradient.size()},
+                 {read->second->as<const float>().data() + b.chunk_first(c), gradient.size()},
+                 static_cast<float>(lambda));
+  return out;
+}
+
 bool ShardServer::may_apply(const BlockState& b) const {
-  return !failed_ && rates_.contains(step_) && (!b.trainable() || norms_known());
+  if (failed_) return false;
+  if (!lockstep()) return !rates_.empty();
+  return b.version == step_ && rates_.contains(step_) && (!b.trainable() || norms_known());
 }
 
 float* ShardServer::next_values(BlockState& b) {
@@ -69,8 +89,11 @@ std::vector<float*> ShardServer::slots_at(BlockState& b, size_t first) {
 
 optim::UpdateContext ShardServer::update_context(const BlockState& b) const {
   const ParameterInfo& p = table_.parameters()[static_cast<size_t>(b.block.parameter)];
-  return {rates_.at(step_) * p.rate_multiplier, step_, static_cast<float>(factor_ / options_.micro_batches),
-          p.decay_multiplier, ratios_.empty() ? 1.0 : ratios_[static_cast<size_t>(b.block.parameter)]};
+  // Without lockstep a block's version counts the pushes that it has had, and the newest rate is for all.
+  const double rate = lockstep() ? rates_.at(step_) : rates_.rbegin()->second;
+  const int64_t step = lockstep() ? step_ / stride() : b.version;
+  return {rate * p.rate_multiplier, step, static_cast<float>(factor_ / pushes_), p.decay_multiplier,
+          ratios_.empty() ? 1.0 : ratios_[static_cast<size_t>(b.block.parameter)]};
 }
 
 void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
@@ -79,59 +102,71 @@ void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
   if (b.trainable()) {
     optimizer_.update(update_context(b), n, root, b.values() + first, to, slots_at(b, first).data());
   } else {
-    divide({to, n}, {root, n}, static_cast<float>(options_.micro_batches));
+    divide({to, n}, {root, n}, static_cast<float>(pushes_));
   }
   // Large, but finite gradients and rates can still make values that are not: those must not become a version.
   if (!all_finite({to, n})) return not_finite(b, c, to, "the new value");
-  b.chunks[c].applied = true;
+  b.front().chunks[c].applied = true;
   ++b.applied;
 }
 
-// Applies the roots that had to wait for the rate or the factor.
+// Applies the roots that had to wait for the rate, the factor, or the step before.
 void ShardServer::apply_ready() {
   for (BlockState& b : blocks_) {
-    if (b.version != step_ || b.roots == 0 || !may_apply(b)) continue;
+    if (b.frozen() || b.front().roots == 0 || !may_apply(b)) continue;
+    StepSum& sum = b.front();
     for (uint32_t c = 0; c < b.block.chunks(); ++c)
-      if (b.chunks[c].sum.complete() && !b.chunks[c].applied) apply(b, c, b.root.as<float>().data() + b.chunk_first(c));
+      if (sum.chunks[c].sum->complete() && !sum.chunks[c].applied)
+        apply(b, c, sum.root.as<float>().data() + b.chunk_first(c));
     if (b.applied == b.block.chunks()) commit(b);
   }
 }
 
 void ShardServer::commit(BlockState& b) {
-  ++b.version;
+  b.version += stride();
   if (!b.in_place) {
     b.older = std::move(b.newest);
     b.newest = std::move(b.next);
   }
-  clear_sums(b);
+  next_step(b);
   ++counters_.commits;
-  ++committed_;
   std::erase_if(b.parked, [&](const ParkedPull& p) {
     if (p.version > b.version) return false;
     send_block(p.from, b, b.version);
     return true;
   });
+  if (!lockstep()) return;
+  ++committed_;
   finish_steps();
 }
 
-void ShardServer::clear_sums(BlockState& b) {
-  for (BlockChunk& chunk : b.chunks) {
-    chunk.sum.reset(pool_);
+void ShardServer::next_step(BlockState& b) {
+  clear(b.front());
+  b.applied = 0;
+  std::rotate(b.steps.begin(), b.steps.begin() + 1, b.steps.end());
+}
+
+void ShardServer::clear(StepSum& sum) {
+  for (BlockChunk& chunk : sum.chunks) {
+    chunk.sum->reset(pool_);
     chunk.measured = 0;
     chunk.applied = false;
     admission_.set_used(chunk.reserved, 0);
     chunk.reserved = 0;
   }
-  b.roots = b.applied = 0;
-  if (options_.norms.empty()) b.root = Buffer();
+  sum.roots = 0;
+  if (options_.norms.empty()) sum.root = Buffer();
 }
 
 // A server without blocks, or with frozen ones only, commits as soon as it knows the rate.
 void ShardServer::finish_steps() {
-  while (committed_ == moving_ && rates_.contains(step_)) {
-    ++step_;
+  while (lockstep() && committed_ == moving_ && rates_.contains(step_)) {
+    step_ += stride();
     begin_step();
     outbox_.send(options_.coordinator, wire::Committed{step_});
+    if (rule_->mode().window == 1) continue;
+    measure_all();  // roots of this step may be here
+    apply_ready();
   }
 }
 
@@ -159,8 +194,9 @@ void ShardServer::not_finite(const BlockState& b, uint32_t c, const float* value
                                          b.block.first + static_cast<int64_t>(b.chunk_first(c) + i))});
 }
 
-void ShardServer::send_block(wire::Rank to, const BlockState& b, int64_t version) {
+void ShardServer::send_block(wire::Rank to, BlockState& b, int64_t version) {
   const std::shared_ptr<Buffer>& owner = b.frozen() || version == b.version ? b.newest : b.older;
+  if (rule_->mode().delay_compensation > 0 && !b.in_place) b.read[to] = owner;
   const float* values = b.in_place ? b.in_place : owner->as<const float>().data();
   for (uint32_t c = 0; c < b.block.chunks(); ++c)
     outbox_.send(to, wire::ParameterChunk{b.id, version, c},

@@ -35,7 +35,8 @@ SimWorker::SimWorker(const World& world, wire::Rank rank, uint64_t life)
     : world_(world),
       draw_(world.scenario.seed, "worker", static_cast<uint32_t>(rank * 1'000 + life)),
       memory_(empty_values(world.scenario.parameters)),
-      protocol_(world.table, setup(world.scenario, memory_), world.network.transport(rank)) {}
+      protocol_(
+          worker::WorkerProtocol::make(world.table, setup(world.scenario, memory_), world.network.transport(rank))) {}
 
 Status SimWorker::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   wire::Message given = message;
@@ -45,7 +46,7 @@ Status SimWorker::on_message(wire::Rank from, const wire::Message& message, Byte
     assign->last =
         assign->kind == wire::StepKind::kTrain ? world_.scenario.micro_batches : world_.scenario.eval_micro_batches;
   }
-  DTRAIN_TRY(protocol_.on_message(from, given, payload));
+  DTRAIN_TRY(protocol_->on_message(from, given, payload));
   pump();
   return {};
 }
@@ -64,17 +65,17 @@ void SimWorker::later(void (SimWorker::*what)()) {
 }
 
 void SimWorker::pump() {
-  if (work_ && protocol_.cancelled(*work_) && draw_.percent(70)) leave();  // or it is noticed later
+  if (work_ && protocol_->cancelled(*work_) && draw_.percent(70)) leave();  // or it is noticed later
   if (!work_) {
-    work_ = protocol_.next_work();
+    work_ = protocol_->next_work();
     if (!work_) return;
-    protocol_.started(*work_);
+    protocol_->started(*work_);
     computing_ = false;
   }
   if (computing_) return;
   for (uint32_t p = 0; p < memory_.size(); ++p) {
-    if (!protocol_.parameter_ready(static_cast<ParameterIndex>(p), work_->step)) {
-      if (protocol_.cancelled(*work_)) later(&SimWorker::compute);  // it will never be
+    if (!protocol_->parameter_ready(static_cast<ParameterIndex>(p), work_->step)) {
+      if (protocol_->cancelled(*work_)) later(&SimWorker::compute);  // it will never be
       return;
     }
   }
@@ -96,7 +97,7 @@ void SimWorker::leave() {
   computing_ = false;
   work_.reset();
   gradients_.clear();
-  protocol_.finished(work);
+  protocol_->finished(work);
 }
 
 std::vector<float> SimWorker::sum(ParameterIndex p, float c, ps::Node node) {
@@ -113,7 +114,7 @@ std::vector<float> SimWorker::sum(ParameterIndex p, float c, ps::Node node) {
 }
 
 void SimWorker::compute() {
-  if (protocol_.cancelled(*work_)) {
+  if (protocol_->cancelled(*work_)) {
     leave();
     pump();
     return;
@@ -122,7 +123,7 @@ void SimWorker::compute() {
   if (sabotage == Sabotage::kOverwritten && world_.sabotage_once()) memory_.back().back() += 1.0f;
   const float c = probe(memory_);
   check_memory();
-  protocol_.metrics(*work_, metrics_of(c, *work_, work_->node));
+  protocol_->metrics(*work_, metrics_of(c, *work_, work_->node));
   gradients_.clear();
   if (work_->kind == wire::StepKind::kTrain) {
     ps::Node node = work_->node;
@@ -151,14 +152,14 @@ void SimWorker::compute() {
 
 // From the last parameter to the first, as a backward pass does.
 void SimWorker::hand_in() {
-  if (!gradients_.empty() && !protocol_.cancelled(*work_)) {
+  if (!gradients_.empty() && !protocol_->cancelled(*work_)) {
     const std::shared_ptr<std::vector<float>> values = std::move(gradients_.back());
     gradients_.pop_back();
     if (values)
-      protocol_.gradient(*work_,
-                         {static_cast<ParameterIndex>(gradients_.size()), 0, static_cast<int64_t>(values->size()),
-                          values->data()},
-                         values);
+      protocol_->gradient(
+          *work_,
+          {static_cast<ParameterIndex>(gradients_.size()), 0, static_cast<int64_t>(values->size()), values->data()},
+          values);
     if (draw_.percent(50)) {
       hand_in();
     } else {

@@ -44,7 +44,7 @@ class SimWorker {
   World world_;
   Draw draw_;
   Values memory_;
-  worker::WorkerProtocol protocol_;
+  std::unique_ptr<worker::WorkerProtocol> protocol_;
   std::optional<worker::Work> work_;
   bool computing_ = false;
   float probe_at_start_ = 0.0f;

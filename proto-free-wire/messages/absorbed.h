@@ -1,4 +1,4 @@
-// A server has all of an offered node, or knows its sum already: the worker may reuse its memory.
+// A server has all of an offered node, or needs it no more: the worker may reuse its memory.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@ struct Absorbed {
   int64_t step = 0;
   uint32_t block = 0;
   uint32_t first = 0, last = 0;
+  int64_t version = 0;   // that the block has now
+  bool dropped = false;  // it came too late for the consistency mode
 
   template <typename Self, typename Visitor>
   static void fields(Self& m, Visitor&& v) {
@@ -20,6 +22,8 @@ struct Absorbed {
     v("block", m.block);
     v("first", m.first);
     v("last", m.last);
+    v("version", m.version);
+    v("dropped", m.dropped);
   }
   bool operator==(const Absorbed&) const = default;
 };

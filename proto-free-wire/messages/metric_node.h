@@ -17,6 +17,8 @@ struct MetricNode {
   int64_t step = 0;
   uint32_t first = 0, last = 0;
   Metrics metrics;
+  uint32_t lag = 0;      // versions or pushes that the parameters were behind
+  bool dropped = false;  // the push came too late, or some of it
 
   template <typename Self, typename Visitor>
   static void fields(Self& m, Visitor&& v) {
@@ -28,6 +30,8 @@ struct MetricNode {
     v("samples", m.metrics.samples);
     v("correct", m.metrics.correct);
     v("among_top", m.metrics.among_top);
+    v("lag", m.lag);
+    v("dropped", m.dropped);
   }
   bool operator==(const MetricNode&) const = default;
 };

@@ -15,22 +15,22 @@ std::vector<float> values(const Node& node) {
   return {sum, static_cast<float>(node.size())};
 }
 
-const float* add(ChunkSum& sum, SumPool& pool, const Node& node, uint32_t k, float* root = nullptr) {
+const float* add(ChunkSum& sum, SumPool& pool, const Node& node, float* root = nullptr) {
   static std::vector<float> v;  // the root may lie in it
   v = values(node);
-  return sum.add(node, v, k, pool, root);
+  return sum.add(node, v, pool, root);
 }
 
 TEST(ChunkSum, KeepsWhatComesAndAddsSiblingsUpwards) {
   SumPool pool;
-  ChunkSum sum;
-  EXPECT_EQ(add(sum, pool, {3, 4}, 4), nullptr);
+  ChunkSum sum(4);
+  EXPECT_EQ(add(sum, pool, {3, 4}), nullptr);
   EXPECT_TRUE(sum.covers({3, 4}));
   EXPECT_FALSE(sum.covers({2, 4}));
-  EXPECT_EQ(add(sum, pool, {0, 2}, 4), nullptr);
+  EXPECT_EQ(add(sum, pool, {0, 2}), nullptr);
   EXPECT_TRUE(sum.covers({1, 2}));
   EXPECT_EQ(sum.prefix(), 2u);
-  const float* root = add(sum, pool, {2, 3}, 4);
+  const float* root = add(sum, pool, {2, 3});
   ASSERT_NE(root, nullptr);
   EXPECT_EQ(root[0], 6.0f);
   EXPECT_EQ(root[1], 4.0f);
@@ -40,14 +40,14 @@ TEST(ChunkSum, KeepsWhatComesAndAddsSiblingsUpwards) {
 
 TEST(ChunkSum, AnAncestorReplacesItsDescendants) {
   SumPool pool;
-  ChunkSum sum;
-  add(sum, pool, {0, 1}, 8);
-  add(sum, pool, {3, 4}, 8);
-  add(sum, pool, {5, 6}, 8);
-  add(sum, pool, {0, 4}, 8);
-  EXPECT_EQ(sum.need({}, 8), 2u);
+  ChunkSum sum(8);
+  add(sum, pool, {0, 1});
+  add(sum, pool, {3, 4});
+  add(sum, pool, {5, 6});
+  add(sum, pool, {0, 4});
+  EXPECT_EQ(sum.need({}), 2u);
   EXPECT_EQ(sum.prefix(), 4u);
-  const float* root = add(sum, pool, {4, 8}, 8);
+  const float* root = add(sum, pool, {4, 8});
   ASSERT_NE(root, nullptr);
   EXPECT_EQ(root[0], 28.0f);
   EXPECT_EQ(root[1], 8.0f);
@@ -56,10 +56,10 @@ TEST(ChunkSum, AnAncestorReplacesItsDescendants) {
 TEST(ChunkSum, PutsTheRootWhereItIsWanted) {
   for (const std::vector<Node>& nodes : {std::vector<Node>{{0, 3}}, {{2, 3}, {0, 2}}, {{1, 2}, {2, 3}, {0, 1}}}) {
     SumPool pool;
-    ChunkSum sum;
+    ChunkSum sum(3);
     float memory[2] = {};
     const float* root = nullptr;
-    for (const Node& n : nodes) root = add(sum, pool, n, 3, memory);
+    for (const Node& n : nodes) root = add(sum, pool, n, memory);
     EXPECT_EQ(root, memory);
     EXPECT_EQ(memory[0], 3.0f);
     EXPECT_EQ(memory[1], 3.0f);
@@ -70,8 +70,8 @@ TEST(ChunkSum, PutsTheRootWhereItIsWanted) {
 }
 
 TEST(ChunkSum, NeedsOneSumForAPairAndNoneForTheRoot) {
-  const ChunkSum empty;
-  const auto need = [&](std::vector<Node> promised) { return empty.need(promised, 8); };
+  const ChunkSum empty(8);
+  const auto need = [&](std::vector<Node> promised) { return empty.need(promised); };
   EXPECT_EQ(need({{0, 8}}), 0u);
   EXPECT_EQ(need({{0, 1}}), 1u);
   EXPECT_EQ(need({{0, 1}, {1, 2}}), 1u);
@@ -93,15 +93,15 @@ TEST(ChunkSum, NeedIsABound) {
     std::shuffle(nodes.begin(), nodes.end(), random);
     std::vector<Node> promised(nodes.begin(), nodes.begin() + 1 + static_cast<ptrdiff_t>(random() % nodes.size()));
     SumPool pool;
-    ChunkSum sum;
-    uint32_t bound = sum.need(promised, k);
+    ChunkSum sum(k);
+    uint32_t bound = sum.need(promised);
     while (!promised.empty() && !sum.complete()) {
       const Node node = promised.back();
       promised.pop_back();
       if (sum.covers(node)) continue;
-      const float* root = add(sum, pool, node, k);
-      ASSERT_LE(sum.need({}, k), bound) << "round " << round;
-      const uint32_t now = sum.need(promised, k);
+      const float* root = add(sum, pool, node);
+      ASSERT_LE(sum.need({}), bound) << "round " << round;
+      const uint32_t now = sum.need(promised);
       ASSERT_LE(now, bound) << "round " << round;
       bound = now;
       if (root) {
@@ -117,14 +117,14 @@ TEST(ChunkSum, PrefixesNeedTheTreesDepth) {
   for (uint32_t k = 1; k <= 12; ++k) {
     for (uint32_t cuts = 0; cuts < (1u << (k - 1)); ++cuts) {
       SumPool pool;
-      ChunkSum sum;
+      ChunkSum sum(k);
       uint32_t first = 0;
       for (uint32_t i = 0; i < k; ++i) {
         if (i + 1 < k && !(cuts & (1u << i))) continue;
         for (const Node& n : maximal_nodes(first, i + 1, k)) {
-          EXPECT_LE(sum.need({&n, 1}, k), fold_depth(k));
+          EXPECT_LE(sum.need({&n, 1}), fold_depth(k));
           EXPECT_EQ(sum.prefix(), n.first);
-          add(sum, pool, n, k);
+          add(sum, pool, n);
         }
         first = i + 1;
       }

@@ -140,7 +140,7 @@ TEST(FrameReader, NamesAForeignVersion) {
   append_frame(Hello{}, {}, stream);
   store_le<uint16_t>(stream.data() + 4, 7);
   FrameReader reader(kStrangerLimits);
-  EXPECT_EQ(feed(reader, stream, 1000).error, "it speaks version 7 of the protocol, this program version 2");
+  EXPECT_EQ(feed(reader, stream, 1000).error, "it speaks version 7 of the protocol, this program version 3");
   EXPECT_EQ(reader.foreign_version(), 7);
 }
 

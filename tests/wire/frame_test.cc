@@ -26,9 +26,9 @@ const ByteSpan kPayload = std::as_bytes(std::span(kTwo));
 // The worked example of FORMAT.md.
 TEST(Frame, GoldenBytes) {
   EXPECT_EQ(to_hex(frame_of(Offer{.step = 3, .block = 2, .first = 0, .last = 4})),
-            "4454524e02001e001400000000000000a86f1112000000000300000000000000020000000000000004000000");
+            "4454524e03001e00140000000000000063bfb72f000000000300000000000000020000000000000004000000");
   EXPECT_EQ(to_hex(frame_of(ParameterChunk{.block = 2, .version = 4, .chunk = 3}, kPayload)),
-            "4454524e020023001000000008000000e65d4242c9f236aa020000000400000000000000030000000000803f000000c0");
+            "4454524e030023001000000008000000d2d657e0c9f236aa020000000400000000000000030000000000803f000000c0");
 }
 
 TEST(Frame, ReadsBackWhatItWrote) {

@@ -1,4 +1,4 @@
-#include "worker/worker_protocol.h"
+#include "worker/sync_protocol.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,9 +38,9 @@ class Sent final : public wire::Outbox {
 };
 
 // Parameters: "small" (10 elements), "large" (70,000: two chunks), "last" (5, a statistic); two servers.
-class WorkerProtocolTest : public testing::Test {
+class SyncProtocolTest : public testing::Test {
  protected:
-  WorkerProtocolTest()
+  SyncProtocolTest()
       : table_({{"small", {10}, ParameterKind::kTrainable},
                 {"large", {70'000}, ParameterKind::kTrainable},
                 {"last", {5}, ParameterKind::kStatistic}},
@@ -93,11 +93,11 @@ class WorkerProtocolTest : public testing::Test {
   ps::BlockTable table_;
   std::vector<std::vector<float>> memory_;
   Sent sent_;
-  WorkerProtocol protocol_;
+  SyncProtocol protocol_;
   uint32_t generation_ = 0;
 };
 
-TEST_F(WorkerProtocolTest, PullsEveryBlockInForwardOrderAndOffersWorkMeanwhile) {
+TEST_F(SyncProtocolTest, PullsEveryBlockInForwardOrderAndOffersWorkMeanwhile) {
   EXPECT_FALSE(protocol_.next_work());
   assign(3, 5, 0, 3);
   EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{0, 3}, wire::Pull{1, 3}, wire::Pull{2, 3}));
@@ -113,7 +113,7 @@ TEST_F(WorkerProtocolTest, PullsEveryBlockInForwardOrderAndOffersWorkMeanwhile) 
   EXPECT_THAT(memory_[1], testing::Each(2.5F));
 }
 
-TEST_F(WorkerProtocolTest, GoesThroughItsShareThenToTheNextVersionUpToTheEndOfTheSegment) {
+TEST_F(SyncProtocolTest, GoesThroughItsShareThenToTheNextVersionUpToTheEndOfTheSegment) {
   assign(0, 2, 0, 3);
   deliver_all(0);
   sent_.clear();
@@ -135,7 +135,7 @@ TEST_F(WorkerProtocolTest, GoesThroughItsShareThenToTheNextVersionUpToTheEndOfTh
   EXPECT_EQ(protocol_.next_work(), train(2, {0, 4}));
 }
 
-TEST_F(WorkerProtocolTest, SmallBlocksTravelAtOnceLargeOnesWhenTaken) {
+TEST_F(SyncProtocolTest, SmallBlocksTravelAtOnceLargeOnesWhenTaken) {
   assign(0, 9, 0, 4);
   deliver_all(0);
   const Work work = *protocol_.next_work();
@@ -169,7 +169,7 @@ TEST_F(WorkerProtocolTest, SmallBlocksTravelAtOnceLargeOnesWhenTaken) {
   EXPECT_TRUE(sent_.letters.empty());
 }
 
-TEST_F(WorkerProtocolTest, TakesOverMicroBatchesOfTheStepUnderWay) {
+TEST_F(SyncProtocolTest, TakesOverMicroBatchesOfTheStepUnderWay) {
   assign(0, 9, 0, 2);
   deliver_all(0);
   protocol_.started(*protocol_.next_work());
@@ -180,7 +180,7 @@ TEST_F(WorkerProtocolTest, TakesOverMicroBatchesOfTheStepUnderWay) {
   EXPECT_EQ(protocol_.next_work(), train(0, {2, 4})) << "what is done is not done again";
 }
 
-TEST_F(WorkerProtocolTest, TurnsBackForMoreOfAStepAndPullsItsVersionAgain) {
+TEST_F(SyncProtocolTest, TurnsBackForMoreOfAStepAndPullsItsVersionAgain) {
   assign(0, 9, 0, 2);
   deliver_all(0, 7);
   work_off(1);
@@ -208,7 +208,7 @@ TEST_F(WorkerProtocolTest, TurnsBackForMoreOfAStepAndPullsItsVersionAgain) {
   EXPECT_EQ(protocol_.next_work(), train(1, {0, 4})) << "the cancelled work does not count as done";
 }
 
-TEST_F(WorkerProtocolTest, DoesNotTurnBackFromAVersionThatProvesTheStep) {
+TEST_F(SyncProtocolTest, DoesNotTurnBackFromAVersionThatProvesTheStep) {
   assign(0, 9, 0, 2);
   deliver_all(0);
   work_off(1);
@@ -219,7 +219,7 @@ TEST_F(WorkerProtocolTest, DoesNotTurnBackFromAVersionThatProvesTheStep) {
   EXPECT_TRUE(sent_.letters.empty());
 }
 
-TEST_F(WorkerProtocolTest, DoesNotTurnBackWithoutMoreToDo) {
+TEST_F(SyncProtocolTest, DoesNotTurnBackWithoutMoreToDo) {
   assign(0, 9, 0, 2);
   deliver_all(0);
   work_off(1);
@@ -229,7 +229,7 @@ TEST_F(WorkerProtocolTest, DoesNotTurnBackWithoutMoreToDo) {
   EXPECT_TRUE(sent_.letters.empty());
 }
 
-TEST_F(WorkerProtocolTest, JumpsAheadWhenOthersHaveDoneTheStep) {
+TEST_F(SyncProtocolTest, JumpsAheadWhenOthersHaveDoneTheStep) {
   assign(0, 9, 0, 4);
   deliver_all(0);
   const Work work = *protocol_.next_work();
@@ -248,7 +248,7 @@ TEST_F(WorkerProtocolTest, JumpsAheadWhenOthersHaveDoneTheStep) {
   EXPECT_EQ(protocol_.next_work(), train(5, {0, 4}));
 }
 
-TEST_F(WorkerProtocolTest, AnIdleWorkerFollowsTheVersionsButDoesNotRunAhead) {
+TEST_F(SyncProtocolTest, AnIdleWorkerFollowsTheVersionsButDoesNotRunAhead) {
   assign(0, 9, 2, 2);
   EXPECT_FALSE(protocol_.next_work());
   EXPECT_EQ(protocol_.step(), 0);
@@ -258,7 +258,7 @@ TEST_F(WorkerProtocolTest, AnIdleWorkerFollowsTheVersionsButDoesNotRunAhead) {
   EXPECT_EQ(protocol_.step(), 2);
 }
 
-TEST_F(WorkerProtocolTest, GoneTellsItWhereTheRunIs) {
+TEST_F(SyncProtocolTest, GoneTellsItWhereTheRunIs) {
   assign(0, 9, 0, 4);
   sent_.clear();
   ASSERT_TRUE(protocol_.on_message(owner(2), wire::Gone{.block = 2, .version = 0, .newest = 4}));
@@ -268,7 +268,7 @@ TEST_F(WorkerProtocolTest, GoneTellsItWhereTheRunIs) {
   EXPECT_EQ(protocol_.step(), 3);
 }
 
-TEST_F(WorkerProtocolTest, EvaluatesTheVersionThatItHas) {
+TEST_F(SyncProtocolTest, EvaluatesTheVersionThatItHas) {
   assign(0, 1, 0, 4);
   deliver_all(0);
   work_off();
@@ -290,19 +290,19 @@ TEST_F(WorkerProtocolTest, EvaluatesTheVersionThatItHas) {
   EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre());
 }
 
-TEST_F(WorkerProtocolTest, AChunkThatIsThereIsNotWrittenAgain) {
+TEST_F(SyncProtocolTest, AChunkThatIsThereIsNotWrittenAgain) {
   assign(0, 9, 0, 4);
   deliver(0, 0, 1);
   deliver(0, 0, 2);
   EXPECT_THAT(memory_[0], testing::Each(1));
 }
 
-TEST(WorkerProtocolFrozen, IsPulledOnceAndIsEveryVersion) {
+TEST(SyncProtocolFrozen, IsPulledOnceAndIsEveryVersion) {
   constexpr wire::Rank kServer = 0;
   const ps::BlockTable table({{"still", {10}, ParameterKind::kFrozen}, {"moves", {5}, ParameterKind::kTrainable}}, 1);
   std::vector<float> still(10), moves(5);
   Sent sent;
-  WorkerProtocol protocol(table,
+  SyncProtocol protocol(table,
                           {.server_ranks = {kServer},
                            .coordinator = kServer,
                            .micro_batches = 2,
@@ -332,7 +332,7 @@ TEST(WorkerProtocolFrozen, IsPulledOnceAndIsEveryVersion) {
   EXPECT_TRUE(protocol.next_work());
 }
 
-TEST_F(WorkerProtocolTest, PeersThatBreakTheProtocolAreErrors) {
+TEST_F(SyncProtocolTest, PeersThatBreakTheProtocolAreErrors) {
   assign(0, 9, 0, 4);
   std::vector<float> values(10);
   const ByteSpan payload = as_byte_span(std::span(values));

@@ -1,0 +1,68 @@
+#include "worker/offered_gradients.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace dtrain::worker {
+
+void OfferedGradients::offer(const Work& work, int64_t step, const ps::Node& node, uint32_t id, const float* values,
+                             std::shared_ptr<const void> owner) {
+  const auto [at, fresh] = offers_.try_emplace({step, node, id}, Offered{work, values, std::move(owner)});
+  DTRAIN_CHECK(fresh, "block {} of step {} is offered twice", id, step);
+  ++open_[work];
+  const ps::Block& block = table_.block(id);
+  if (block.pushed()) {
+    send_chunks(at->first, at->second, block.all_chunks());
+  } else {
+    outbox_.send(server_ranks_[block.server],
+                 wire::Offer{.step = step, .block = id, .first = node.first, .last = node.last});
+  }
+}
+
+Status OfferedGradients::check(wire::Rank from, uint32_t block, const char* message) const {
+  if (block < table_.blocks().size() && server_ranks_[table_.block(block).server] == from) return {};
+  return fail(ExitCode::kBug,
+              fmt::format("task {} sent {} for block {}, which it does not hold", from, message, block));
+}
+
+Status OfferedGradients::on(wire::Rank from, const wire::Take& m) {
+  DTRAIN_TRY(check(from, m.block, "a take"));
+  if (m.chunks & ~table_.block(m.block).all_chunks())
+    return fail(ExitCode::kBug, fmt::format("task {} takes chunks of block {} that do not exist", from, m.block));
+  const auto offer = offers_.find({m.step, {m.first, m.last}, m.block});
+  if (offer != offers_.end()) send_chunks(offer->first, offer->second, m.chunks);
+  return {};
+}
+
+Result<std::optional<Work>> OfferedGradients::on(wire::Rank from, const wire::Absorbed& m) {
+  DTRAIN_TRY(check(from, m.block, "absorbed"));
+  const auto offer = offers_.find({m.step, {m.first, m.last}, m.block});
+  if (offer == offers_.end()) return std::optional<Work>();
+  const Work work = offer->second.work;
+  offers_.erase(offer);
+  const auto open = open_.find(work);
+  if (--open->second == 0) open_.erase(open);
+  return std::optional<Work>(work);
+}
+
+size_t OfferedGradients::unanswered(const Work& work) const {
+  const auto open = open_.find(work);
+  return open == open_.end() ? 0 : open->second;
+}
+
+void OfferedGradients::send_chunks(const Key& key, const Offered& offered, uint32_t chunks) {
+  const ps::Block& block = table_.block(key.block);
+  for (uint32_t chunk = 0; chunk < block.chunks(); ++chunk) {
+    if (!(chunks >> chunk & 1)) continue;
+    const float* values = offered.values + chunk * ps::kChunkElements;
+    const auto* bytes = reinterpret_cast<const std::byte*>(values);
+    outbox_.send(
+        server_ranks_[block.server],
+        wire::NodeChunk{
+            .step = key.step, .block = key.block, .first = key.node.first, .last = key.node.last, .chunk = chunk},
+        {{bytes, static_cast<size_t>(block.chunk_elements(chunk)) * sizeof(float)}, offered.owner});
+  }
+}
+
+}  // namespace dtrain::worker

@@ -1,0 +1,59 @@
+// The gradients that a worker has handed in and that servers have not answered yet: offered, taken chunk by chunk,
+// absorbed. Values are not copied: their owner is held until the answer, and in every message under way. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "proto-free-wire/message.h"
+#include "ps/block_table.h"
+#include "worker/work.h"
+
+namespace dtrain::worker {
+
+class OfferedGradients {
+ public:
+  // The table and the outbox outlive it.
+  OfferedGradients(const ps::BlockTable& table, std::vector<wire::Rank> server_ranks, wire::Outbox& outbox)
+      : table_(table), server_ranks_(std::move(server_ranks)), outbox_(outbox) {}
+
+  // One block's part of a sum: `values` are all its elements. `step` and `node` are what the servers are told; they and
+  // the block are unique among what is unanswered.
+  void offer(const Work& work, int64_t step, const ps::Node& node, uint32_t block, const float* values,
+             std::shared_ptr<const void> owner);
+
+  // Errors: the server does not hold the block, or the chunks do not exist.
+  Status on(wire::Rank from, const wire::Take& m);
+  // The work that the answered offer belonged to; nothing where it was not known.
+  Result<std::optional<Work>> on(wire::Rank from, const wire::Absorbed& m);
+
+  // How many blocks of this work wait for their answer.
+  size_t unanswered(const Work& work) const;
+
+ private:
+  struct Key {
+    int64_t step = 0;
+    ps::Node node;
+    uint32_t block = 0;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Offered {
+    Work work;
+    const float* values = nullptr;
+    std::shared_ptr<const void> owner;
+  };
+  Status check(wire::Rank from, uint32_t block, const char* message) const;
+  void send_chunks(const Key& key, const Offered& offered, uint32_t chunks);
+
+  const ps::BlockTable& table_;
+  const std::vector<wire::Rank> server_ranks_;
+  wire::Outbox& outbox_;
+  std::map<Key, Offered> offers_;
+  std::map<Work, size_t> open_;
+};
+
+}  // namespace dtrain::worker
