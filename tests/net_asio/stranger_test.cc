@@ -83,7 +83,7 @@ TEST(Stranger, AnotherVersionIsToldSo) {
   peer.send_bytes(bytes);
   const std::optional<wire::Message> answer = peer.receive();
   ASSERT_TRUE(answer);
-  EXPECT_EQ(wire::print(*answer), "Refuse{exit_code=2, field=\"protocol\", ours=\"2\", theirs=\"7\"}");
+  EXPECT_EQ(wire::print(*answer), "Refuse{exit_code=2, field=\"protocol\", ours=\"3\", theirs=\"7\"}");
   EXPECT_FALSE(peer.receive());
 }
 

@@ -21,6 +21,7 @@ class RecordingOutbox final : public wire::Outbox {
     wire::Payload payload;
   };
   void send(wire::Rank to, wire::Message message, wire::Payload payload = {}) override {
+    if (std::holds_alternative<wire::WorkDone>(message)) return;  // comes when the last answer happens to come
     {
       const std::lock_guard lock(mutex_);
       letters_.push_back({to, std::move(message), std::move(payload)});
