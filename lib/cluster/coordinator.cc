@@ -67,12 +67,27 @@ Status Coordinator::on(wire::Rank from, const wire::Join& m) {
     outbox_.send(from, wire::Stop{static_cast<uint8_t>(exit_code_), stop_reason_});
   } else if (phase_ == Phase::kGathering) {
     log_.debug("{} is there", task.info.name);
-    if (std::ranges::all_of(tasks_, [](const Task& t) { return t.presence == Presence::kJoined; })) begin();
+    begin_when_there();
   } else {
     log_.info("{} joins at step {}", task.info.name, step_);
     send_begin(from);
   }
   return {};
+}
+
+// With all that are listed; or with enough of them, when the others have had their time.
+void Coordinator::begin_when_there() {
+  const auto is_there = [](const Task& t) { return t.presence == Presence::kJoined; };
+  const auto workers = std::ranges::count_if(tasks_, [&](const Task& t) { return t.info.computes && is_there(t); });
+  const bool enough = static_cast<size_t>(workers) >= least_workers() &&
+                      std::ranges::all_of(tasks_, [&](const Task& t) { return !t.info.serves || is_there(t); });
+  if (!enough) {
+    enough_at_.reset();
+    return;
+  }
+  if (!enough_at_) enough_at_ = now_;
+  const bool waited = options_.min_workers > 0 && now_ - *enough_at_ >= options_.start_grace;
+  if (waited || std::ranges::all_of(tasks_, [&](const Task& t) { return t.info.optional || is_there(t); })) begin();
 }
 
 void Coordinator::begin() {
@@ -81,12 +96,15 @@ void Coordinator::begin() {
   threads_ = options_.threads;
   if (threads_ == 0) {
     for (const Task& task : tasks_) {
-      if (task.info.computes && (threads_ == 0 || task.threads < threads_)) threads_ = task.threads;
+      if (!task.info.computes || task.presence == Presence::kAbsent) continue;
+      if (threads_ == 0 || task.threads < threads_) threads_ = task.threads;
     }
     threads_ = std::max(threads_, 1U);
   }
   events_.on_begin(step_, threads_);
-  for (wire::Rank rank = 0; rank < tasks_.size(); ++rank) send_begin(rank);
+  for (wire::Rank rank = 0; rank < tasks_.size(); ++rank) {
+    if (tasks_[rank].presence == Presence::kJoined) send_begin(rank);
+  }
 }
 
 void Coordinator::send_begin(wire::Rank rank) {
@@ -121,7 +139,7 @@ void Coordinator::begin_training_when_ready() {
     // A worker that is gone again is not waited for; servers are all needed.
     if (task.presence == Presence::kJoined || task.presence == Presence::kBegun) return;
   }
-  if (ready_workers().empty()) return;
+  if (!enough_workers()) return;
   phase_ = Phase::kBoundary;
   proceed();
 }
@@ -130,6 +148,19 @@ void Coordinator::on_lost(wire::Rank rank, const std::string& reason) {
   DTRAIN_CHECK(rank < tasks_.size());
   Task& task = tasks_[rank];
   if (task.presence == Presence::kAbsent || phase_ == Phase::kFinished) return;
+  if (phase_ != Phase::kStopping && (!task.info.serves || phase_ == Phase::kGathering)) {
+    log_.warning("{} ({}) is lost at step {}: {}", task.info.name, task.info.address, step_, reason);
+  }
+  do_without(rank, reason);
+}
+
+void Coordinator::on_connected(wire::Rank rank) {
+  if (phase_ != Phase::kStopping && phase_ != Phase::kFinished) return;
+  outbox_.send(rank, wire::Stop{static_cast<uint8_t>(exit_code_), stop_reason_});
+}
+
+void Coordinator::do_without(wire::Rank rank, const std::string& reason) {
+  Task& task = tasks_[rank];
   task.presence = Presence::kAbsent;
   if (phase_ == Phase::kStopping) {
     leave_when_all_have();
@@ -140,9 +171,9 @@ void Coordinator::on_lost(wire::Rank rank, const std::string& reason) {
                                           task.info.address, step_, reason));
     return;
   }
-  log_.warning("{} ({}) is lost at step {}: {}", task.info.name, task.info.address, step_, reason);
+  if (phase_ == Phase::kGathering) begin_when_there();
   if (phase_ == Phase::kBeginning) begin_training_when_ready();
-  if (phase_ == Phase::kTraining && interrupted_ && ready_workers().empty()) {
+  if (phase_ == Phase::kTraining && interrupted_ && !enough_workers()) {
     stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", step_, options_.steps));
   }
   if (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating) assign();
@@ -155,7 +186,9 @@ Status Coordinator::on(wire::Rank from, const wire::Failure& m) {
 }
 
 Status Coordinator::on(wire::Rank from, const wire::Stopped&) {
-  on_lost(from, "it has left");
+  const TaskInfo& info = tasks_[from].info;
+  if (phase_ != Phase::kStopping) log_.info("{} ({}) leaves at step {}", info.name, info.address, step_);
+  do_without(from, "it has left");
   return {};
 }
 
@@ -186,10 +219,11 @@ std::vector<wire::Rank> Coordinator::ready_workers() const {
 void Coordinator::assign() {
   const bool train = phase_ == Phase::kTraining;
   const std::vector<wire::Rank> workers = ready_workers();
+  const bool enough = enough_workers();  // if not, those that are there wait, too
   ++generation_;
   for (uint32_t i = 0; i < workers.size(); ++i) {
-    const ps::Node range = ps::share(i, static_cast<uint32_t>(workers.size()),
-                                     train ? options_.micro_batches : options_.eval_micro_batches);
+    const uint32_t count = train ? options_.micro_batches : options_.eval_micro_batches;
+    const ps::Node range = enough ? ps::share(i, static_cast<uint32_t>(workers.size()), count) : ps::Node{0, 0};
     outbox_.send(workers[i], wire::Assign{.generation = generation_,
                                           .kind = train ? wire::StepKind::kTrain : wire::StepKind::kEval,
                                           .from = step_,
@@ -382,7 +416,7 @@ void Coordinator::interrupt() {
       stop(ExitCode::kInterrupted, fmt::format("interrupted before step {}", step_));
       return;
     case Phase::kTraining:
-      if (again || ready_workers().empty()) break;
+      if (again || !enough_workers()) break;
       until_ = rated_;  // what servers may commit already cannot be taken back
       assign();
       return;

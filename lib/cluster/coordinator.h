@@ -27,8 +27,9 @@ namespace dtrain::cluster {
 // A task as the cluster spec names it.
 struct TaskInfo {
   std::string name;     // "/job:worker/task:0"
-  std::string address;  // "192.168.170.193:2500"
+  std::string address;  // "192.168.170.193:2500", or what stands for it
   bool computes = false, serves = false;
+  bool optional = false;  // may join or not: nobody waits for it. It does not serve
 };
 
 struct CoordinatorOptions {
@@ -43,6 +44,9 @@ struct CoordinatorOptions {
   std::string checkpoint_folder;                 // empty: nothing is ever written
   NormRules norms;
   uint32_t threads = 0;  // for one micro-batch; 0: the fewest that any worker offers
+  // So many workers must be there, or the run waits. 0: at the start all that are not optional, then one.
+  uint32_t min_workers = 0;
+  Nanoseconds start_grace = 10 * kSecond;  // from when min_workers are there until the run begins without the others
   Nanoseconds start_timeout = 60 * kSecond, peer_timeout = 10 * kSecond, idle_timeout = 3600 * kSecond;
   std::function<double(int64_t step)> rate;
 };
@@ -57,6 +61,8 @@ class Coordinator {
   // the protocol: its connection should be closed and the loss reported.
   Status on_message(wire::Rank from, const wire::Message& message);
   void on_lost(wire::Rank rank, const std::string& reason);
+  // A task can be reached; one that comes when the run is over is told so.
+  void on_connected(wire::Rank rank);
   // To be called about every second.
   void on_tick(Instant now);
   // Ctrl-C: the run ends at the next step boundary, with a snapshot; the second time at once.
@@ -90,6 +96,9 @@ class Coordinator {
   Status on(wire::Rank from, const wire::Failure& m);
   Status broken(wire::Rank from, const std::string& what) const;
 
+  // Takes a worker's share away, or ends the run where the task holds parameters.
+  void do_without(wire::Rank rank, const std::string& reason);
+  void begin_when_there();
   void begin();
   void send_begin(wire::Rank rank);
   void begin_training_when_ready();
@@ -110,6 +119,8 @@ class Coordinator {
   bool snapshot_due(int64_t version) const;
   bool eval_due(int64_t version) const;
   std::vector<wire::Rank> ready_workers() const;
+  size_t least_workers() const { return options_.min_workers > 0 ? options_.min_workers : 1; }
+  bool enough_workers() const { return ready_workers().size() >= least_workers(); }
   std::string names(const std::function<bool(const Task&)>& which) const;
   std::string waiting_for() const;
 
@@ -122,8 +133,9 @@ class Coordinator {
   std::vector<wire::Rank> servers_;  // ranks, by server index
   Phase phase_ = Phase::kGathering;
   Instant now_ = 0;
-  Instant progress_at_ = 0;  // when something last went forward
-  Instant said_at_ = 0;      // when it last said whom it waits for
+  Instant progress_at_ = 0;           // when something last went forward
+  Instant said_at_ = 0;               // when it last said whom it waits for
+  std::optional<Instant> enough_at_;  // since when the run could begin without those that are missing
   uint32_t threads_ = 0;
   uint32_t generation_ = 0;
   int64_t step_ = 0;   // first that is not complete everywhere

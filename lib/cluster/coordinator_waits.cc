@@ -21,15 +21,25 @@ std::string Coordinator::names(const std::function<bool(const Task&)>& which) co
 std::string Coordinator::waiting_for() const {
   switch (phase_) {
     case Phase::kGathering:
-      return "the start: " + names([](const Task& t) { return t.presence == Presence::kAbsent; });
+      return fmt::format("the start: {}{}",
+                         names([](const Task& t) { return t.presence == Presence::kAbsent && !t.info.optional; }),
+                         options_.min_workers > 0 ? fmt::format("; at least {} workers", options_.min_workers) : "");
     case Phase::kBeginning: {
-      const std::string late = names([](const Task& t) { return t.presence != Presence::kReady; });
+      const std::string late = names([](const Task& t) {
+        return t.presence != Presence::kReady && (t.presence != Presence::kAbsent || !t.info.optional);
+      });
       return fmt::format("version {} to be loaded: {}", step_, late.empty() ? "a worker" : late);
     }
     case Phase::kTraining:
     case Phase::kEvaluating: {
-      if (ready_workers().empty()) {
-        return fmt::format("step {}: a worker, of {}", step_, names([](const Task& t) { return t.info.computes; }));
+      if (!enough_workers()) {
+        const std::string absent =
+            names([](const Task& t) { return t.info.computes && !t.info.optional && t.presence != Presence::kReady; });
+        return fmt::format("step {}: {}{}{}", step_,
+                           least_workers() == 1 ? "a worker"
+                                                : fmt::format("at least {} workers instead of {}", least_workers(),
+                                                              ready_workers().size()),
+                           absent.empty() ? "" : ", of ", absent);
       }
       const std::string late = names([&](const Task& t) { return t.info.serves && t.committed <= step_; });
       return phase_ == Phase::kEvaluating
@@ -63,6 +73,9 @@ void Coordinator::on_tick(Instant now) {
       leave_when_all_have();
       return;
     case Phase::kGathering:
+      begin_when_there();
+      if (phase_ != Phase::kGathering) return;
+      [[fallthrough]];
     case Phase::kBeginning:
       if (waited >= options_.start_timeout) {
         stop(ExitCode::kPeerLost, fmt::format("waited {} s for {}", seconds(waited), waiting_for()));
@@ -75,7 +88,7 @@ void Coordinator::on_tick(Instant now) {
         return;
       }
       // While workers compute, steps may take their time.
-      if (waited < options_.peer_timeout && !ready_workers().empty()) return;
+      if (waited < options_.peer_timeout && enough_workers()) return;
       break;
   }
   if (now - said_at_ < kSayEvery) return;

@@ -145,6 +145,7 @@ void Task::interrupt() {
 
 void Task::on_connected(wire::Rank peer, uint64_t incarnation) {
   if (peer == coordinator_rank()) coordinator_incarnation_ = incarnation;
+  if (coordinator_) coordinator_->on_connected(peer);
   join_when_connected();
 }
 

@@ -1,4 +1,4 @@
-// Answer to Stop, the last message of a task.
+// The task leaves; its last message. The answer to Stop, or the wish of whoever started it.
 #pragma once
 
 #include <cstdint>

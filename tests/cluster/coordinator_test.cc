@@ -361,5 +361,86 @@ TEST_F(CoordinatorTest, PeersThatBreakTheProtocolAreErrors) {
   EXPECT_FALSE(c_->on_message(2, wire::Ready{}));
 }
 
+// Beside the fixture's, rank 4 may join or not.
+class ElasticTest : public CoordinatorTest {
+ protected:
+  ElasticTest() { options_.tasks.push_back({"/job:worker/task:2", "not listed", true, false, true}); }
+  std::pair<uint32_t, uint32_t> share(wire::Rank rank) const {
+    const wire::Assign assign = sent_.to<wire::Assign>(rank).back();
+    return {assign.first, assign.last};
+  }
+};
+
+TEST_F(ElasticTest, AnOptionalWorkerIsNotWaitedForAndIsUsedWhenItJoins) {
+  start();
+  EXPECT_EQ(told_.began.first, 0);
+  EXPECT_TRUE(sent_.to<wire::Begin>(4).empty());
+  step(0);
+  join(4);
+  EXPECT_EQ(sent_.to<wire::Begin>(4).size(), 1U);
+  say(4, wire::Ready{});
+  EXPECT_EQ(share(2), std::make_pair(0U, 1U));
+  EXPECT_EQ(share(3), std::make_pair(1U, 2U));
+  EXPECT_EQ(share(4), std::make_pair(2U, 4U));
+  say(4, wire::Stopped{});
+  EXPECT_THAT(log_.text, HasSubstr("/job:worker/task:2 (not listed) leaves at step 1"));
+  EXPECT_THAT(log_.text, testing::Not(HasSubstr("lost")));
+  EXPECT_EQ(share(3), std::make_pair(2U, 4U));
+  c_->on_lost(4, "the connection is closed");
+  EXPECT_THAT(log_.text, testing::Not(HasSubstr("lost"))) << "that one has left";
+  for (int64_t t = 1; t < 4; ++t) step(t);
+  everybody_leaves();
+  EXPECT_EQ(told_.code, ExitCode::kDone);
+}
+
+TEST_F(ElasticTest, BeginsWithEnoughWorkersWhenTheOthersHaveHadTheirTime) {
+  options_.min_workers = 1;
+  options_.start_grace = 3 * kSecond;
+  make();
+  join(0);
+  join(2, 2);
+  tick(4 * kSecond);
+  EXPECT_TRUE(sent_.letters.empty()) << "a server is missing";
+  join(1);
+  tick(2 * kSecond);
+  c_->on_lost(2, "gone");
+  tick(2 * kSecond);
+  EXPECT_TRUE(sent_.letters.empty());
+  join(2, 2);
+  tick(2 * kSecond);
+  EXPECT_TRUE(sent_.letters.empty()) << "time for the others begins anew";
+  tick(kSecond);
+  EXPECT_EQ(told_.began, std::make_pair(int64_t{0}, 2U)) << "threads of those that are there";
+  EXPECT_TRUE(sent_.to<wire::Begin>(3).empty());
+  for (wire::Rank rank = 0; rank < 3; ++rank) say(rank, wire::Ready{});
+  EXPECT_EQ(share(2), std::make_pair(0U, 4U));
+}
+
+TEST_F(ElasticTest, WaitsWhileWorkersAreTooFew) {
+  options_.min_workers = 2;
+  start();
+  EXPECT_EQ(share(3), std::make_pair(2U, 4U));
+  c_->on_lost(2, "gone");
+  EXPECT_EQ(share(3), std::make_pair(0U, 0U));
+  tick(6 * kSecond);
+  EXPECT_THAT(log_.text,
+              HasSubstr("waiting for step 0: at least 2 workers instead of 1, of /job:worker/task:0 (h2:1) (6 s)"));
+  join(4);
+  say(4, wire::Ready{});
+  EXPECT_EQ(share(3), std::make_pair(0U, 2U));
+  EXPECT_EQ(share(4), std::make_pair(2U, 4U));
+}
+
+TEST_F(ElasticTest, WhoComesWhenTheRunIsOverIsToldSo) {
+  start();
+  c_->on_connected(4);
+  EXPECT_TRUE(sent_.to<wire::Stop>(4).empty());
+  for (int64_t t = 0; t < 4; ++t) step(t);
+  c_->on_connected(4);
+  EXPECT_THAT(sent_.to<wire::Stop>(4), ElementsAre(wire::Stop{0, ""}));
+  everybody_leaves();
+  EXPECT_TRUE(c_->finished()) << "it is not waited for";
+}
+
 }  // namespace
 }  // namespace dtrain::cluster
