@@ -81,9 +81,9 @@ TEST(BoundPort, WhatIsNoBoundSocketIsNotTakenOver) {
 }
 
 // The family of the connection that a Dialer makes to `port`.
-int family_dialled(asio::io_context& loop, const std::string& host, uint16_t port) {
+int family_dialled(asio::io_context& loop, const std::string& host, uint16_t port, bool host_sockets = true) {
   int family = -1;
-  Dialer dialer(loop, {"x", host, port}, 5 * kSecond, [&](Result<UniqueFd> socket) {
+  Dialer dialer(loop, {"x", host, port}, 5 * kSecond, host_sockets, [&](Result<UniqueFd> socket) {
     ASSERT_TRUE(socket) << socket.error().message;
     sockaddr_storage address{};
     socklen_t size = sizeof(address);
@@ -104,6 +104,7 @@ TEST(Dialer, TakesTheUnixSocketOnOneHostAndTcpWhereThereIsNone) {
   auto listener = Listener::listen(loop, std::move(*port), log);
   ASSERT_TRUE(listener);
   EXPECT_EQ(family_dialled(loop, "127.0.0.1", number), AF_UNIX);
+  EXPECT_EQ(family_dialled(loop, "127.0.0.1", number, false), AF_INET);
 
   auto plain = bind_port("127.0.0.1", 0, log);
   ASSERT_TRUE(plain);
@@ -115,7 +116,7 @@ TEST(Dialer, ADestroyedDialerNeverCalls) {
   asio::io_context loop;
   bool called = false;
   {
-    const Dialer dialer(loop, {"x", "127.0.0.1", 1}, kSecond, [&](Result<UniqueFd>) { called = true; });
+    const Dialer dialer(loop, {"x", "127.0.0.1", 1}, kSecond, true, [&](Result<UniqueFd>) { called = true; });
   }
   loop.run();
   EXPECT_FALSE(called);

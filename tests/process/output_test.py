@@ -223,6 +223,21 @@ class Benchmark(cluster.ProcessTest):
         self.assertLessEqual(row["min_ms"], row["median_ms"])
         self.assertFalse(os.path.exists(self.path("runs")), "nothing is written")
 
+    def test_wire(self):
+        p = self.dtrain("benchmark", "wire", "--sizes", "40KiB,1MiB", "--rounds", 2, "--json")
+        groups = json.loads(p.out)["groups"]
+        self.assertEqual([(g["bytes"], g["unit"]) for g in groups],
+                         [(40960, "GB/s")] * 2 + [(1 << 20, "GB/s")] * 2 + [(64, "us")])
+        for g in groups:
+            lines = {k: v for k, v in g.items() if k not in ("bytes", "count", "unit")}
+            self.assertGreater(len(lines), 3)
+            for line in lines.values():
+                self.assertGreater(line["best"], 0)
+                if "limit" in line:
+                    self.assertAlmostEqual(line["ratio"], line["best"] / lines[line["limit"]]["best"])
+        p = self.dtrain("benchmark", "wire", "--sizes", "1001", expect=2)
+        self.assertIn("--sizes: 1001", p.err)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -36,6 +36,7 @@ struct AsioConfig {
   std::function<std::optional<wire::Refuse>(const wire::Hello&)> check;
   // Sockets bound by a parent (see bound_port.h), taken over; empty: the own endpoint is bound (port 0: any).
   std::vector<int> listen_fds;
+  bool host_sockets = true;  // dial tasks on this host by Unix-domain sockets rather than TCP
   Timeouts timeouts;
   size_t most_strangers = 64;
   size_t most_control = 64u << 20;  // bytes of control that may wait for one peer; one more loses it

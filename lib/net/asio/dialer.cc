@@ -19,10 +19,12 @@ namespace dtrain::net {
 
 // Kept alive by its handlers; on_done is empty when it is over.
 struct Dialer::Attempt : std::enable_shared_from_this<Attempt> {
-  Attempt(asio::io_context& loop_in, const Endpoint& endpoint_in, Nanoseconds timeout_in, OnDone on_done_in)
+  Attempt(asio::io_context& loop_in, const Endpoint& endpoint_in, Nanoseconds timeout_in, bool host_sockets_in,
+          OnDone on_done_in)
       : loop(loop_in),
         endpoint(endpoint_in),
         timeout(timeout_in),
+        host_sockets(host_sockets_in),
         on_done(std::move(on_done_in)),
         resolver(loop_in),
         socket(loop_in),
@@ -59,7 +61,7 @@ struct Dialer::Attempt : std::enable_shared_from_this<Attempt> {
 
  private:
   void add(const SocketAddress& address) {
-    if (is_local(address)) candidates.push_back(abstract_twin(address));
+    if (host_sockets && is_local(address)) candidates.push_back(abstract_twin(address));
     candidates.push_back(address);
   }
 
@@ -120,6 +122,7 @@ struct Dialer::Attempt : std::enable_shared_from_this<Attempt> {
   asio::io_context& loop;
   const Endpoint endpoint;
   const Nanoseconds timeout;
+  const bool host_sockets;
   OnDone on_done;
   asio::ip::tcp::resolver resolver;
   asio::posix::stream_descriptor socket;
@@ -129,8 +132,8 @@ struct Dialer::Attempt : std::enable_shared_from_this<Attempt> {
   std::string tried;
 };
 
-Dialer::Dialer(asio::io_context& loop, const Endpoint& endpoint, Nanoseconds timeout, OnDone on_done)
-    : attempt_(std::make_shared<Attempt>(loop, endpoint, timeout, std::move(on_done))) {
+Dialer::Dialer(asio::io_context& loop, const Endpoint& endpoint, Nanoseconds timeout, bool host_sockets, OnDone on_done)
+    : attempt_(std::make_shared<Attempt>(loop, endpoint, timeout, host_sockets, std::move(on_done))) {
   attempt_->start();
 }
 

@@ -21,8 +21,9 @@ class Dialer {
   // The connected socket, or what was tried and what came back: "127.0.0.1:2500 (Connection refused)".
   using OnDone = std::function<void(Result<UniqueFd>)>;
 
-  // Calls `on_done` once, later, unless this object is destroyed before. `timeout` is for each address.
-  Dialer(asio::io_context& loop, const Endpoint& endpoint, Nanoseconds timeout, OnDone on_done);
+  // Calls `on_done` once, later, unless this object is destroyed before. `timeout` is for each address. Without
+  // `host_sockets` TCP is the only way.
+  Dialer(asio::io_context& loop, const Endpoint& endpoint, Nanoseconds timeout, bool host_sockets, OnDone on_done);
   ~Dialer();
   Dialer(const Dialer&) = delete;
   Dialer& operator=(const Dialer&) = delete;

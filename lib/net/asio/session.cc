@@ -77,7 +77,7 @@ void AsioTransport::Impl::begin_dialling(Rank rank) {
 void AsioTransport::Impl::dial(Rank rank) {
   if (draining_) return;
   peers_[rank].dialer = std::make_unique<Dialer>(
-      loop_, endpoint(rank), config_.timeouts.handshake, [this, rank](Result<UniqueFd> socket) {
+      loop_, endpoint(rank), config_.timeouts.handshake, config_.host_sockets, [this, rank](Result<UniqueFd> socket) {
         peers_[rank].dialer.reset();
         if (!socket) return dial_failed(rank, socket.error().message);
         Session& session = open(std::move(*socket), Stage::kAwaitsAnswer, rank);
