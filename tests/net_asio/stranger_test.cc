@@ -1,5 +1,6 @@
 // What a server does with peers that break the rules.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -83,7 +84,8 @@ TEST(Stranger, AnotherVersionIsToldSo) {
   peer.send_bytes(bytes);
   const std::optional<wire::Message> answer = peer.receive();
   ASSERT_TRUE(answer);
-  EXPECT_EQ(wire::print(*answer), "Refuse{exit_code=2, field=\"protocol\", ours=\"3\", theirs=\"7\"}");
+  EXPECT_EQ(wire::print(*answer), fmt::format("Refuse{{exit_code=2, field=\"protocol\", ours=\"{}\", theirs=\"7\"}}",
+                                              wire::kProtocolVersion));
   EXPECT_FALSE(peer.receive());
 }
 
