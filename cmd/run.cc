@@ -113,9 +113,10 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
     DTRAIN_TRY(claim_folder(out.path()));
     DTRAIN_TRY_ASSIGN(const node::StartPlan plan, node::plan_start(run, static_cast<int64_t>(spec.workers().size()),
                                                                    out, flags.run.resume, files, log));
-    DTRAIN_TRY_ASSIGN(
-        record, node::RunRecord::open(run, {out, plan.first_step, plan.steps, plan.micro_batches, tasks_text(spec)},
-                                      files, clock, log, progress));
+    DTRAIN_TRY_ASSIGN(record, node::RunRecord::open(run,
+                                                    {out, plan.first_step, plan.steps, plan.micro_batches,
+                                                     tasks_text(spec), static_cast<uint32_t>(spec.workers().size())},
+                                                    files, clock, log, progress));
     DTRAIN_TRY(out.mark(files, setup.incarnation));
     setup.coordinator = node::coordinator_options(run, plan, std::filesystem::absolute(out.checkpoints()).string());
     setup.events = record.get();

@@ -4,16 +4,9 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "consistency/registry.h"
 
 namespace dtrain::cluster {
-namespace {
-
-// So many steps may be under way: a server that has committed one finds the next rate there, and an interruption waits
-// for no more than these.
-constexpr int64_t kStepsAhead = 2;
-
-}  // namespace
-
 Coordinator::Coordinator(CoordinatorOptions options, const ps::BlockTable& table, wire::Outbox& outbox, Log& log,
                          CoordinatorEvents& events, Instant now)
     : options_(std::move(options)),
@@ -26,7 +19,9 @@ Coordinator::Coordinator(CoordinatorOptions options, const ps::BlockTable& table
       said_at_(now),
       step_(options_.first_step),
       until_(options_.first_step),
-      rated_(options_.first_step) {
+      rated_(options_.first_step),
+      rule_(options_.rule ? options_.rule : consistency::synchronous()),
+      leases_(options_.first_step * options_.micro_batches, rule_->mode().push_every) {
   for (const TaskInfo& info : options_.tasks) {
     const auto rank = static_cast<wire::Rank>(tasks_.size());
     tasks_.push_back({.info = info, .server = static_cast<uint32_t>(servers_.size()), .committed = step_});
@@ -162,6 +157,8 @@ void Coordinator::on_connected(wire::Rank rank) {
 void Coordinator::do_without(wire::Rank rank, const std::string& reason) {
   Task& task = tasks_[rank];
   task.presence = Presence::kAbsent;
+  leases_.lost(rank);
+  stragglers_.forget(rank);
   if (phase_ == Phase::kStopping) {
     leave_when_all_have();
     return;
@@ -192,155 +189,24 @@ Status Coordinator::on(wire::Rank from, const wire::Stopped&) {
   return {};
 }
 
-// --- steps
-
-void Coordinator::start_segment() {
-  phase_ = Phase::kTraining;
-  until_ = next_boundary();
-  progressed();
-  send_rates();
-  assign();
-}
-
-int64_t Coordinator::next_boundary() const {
-  int64_t version = step_ + 1;
-  while (version < options_.steps && !snapshot_due(version) && !eval_due(version)) ++version;
-  return version;
-}
-
-std::vector<wire::Rank> Coordinator::ready_workers() const {
-  std::vector<wire::Rank> out;
-  for (wire::Rank rank = 0; rank < tasks_.size(); ++rank) {
-    if (tasks_[rank].info.computes && tasks_[rank].presence == Presence::kReady) out.push_back(rank);
-  }
-  return out;
-}
-
-void Coordinator::assign() {
-  const bool train = phase_ == Phase::kTraining;
-  const std::vector<wire::Rank> workers = ready_workers();
-  const bool enough = enough_workers();  // if not, those that are there wait, too
-  ++generation_;
-  for (uint32_t i = 0; i < workers.size(); ++i) {
-    const uint32_t count = train ? options_.micro_batches : options_.eval_micro_batches;
-    const ps::Node range = enough ? ps::share(i, static_cast<uint32_t>(workers.size()), count) : ps::Node{0, 0};
-    outbox_.send(workers[i], wire::Assign{.generation = generation_,
-                                          .kind = train ? wire::StepKind::kTrain : wire::StepKind::kEval,
-                                          .from = step_,
-                                          .until = train ? until_ : step_ + 1,
-                                          .first = range.first,
-                                          .last = range.last});
-  }
-}
-
-void Coordinator::send_to_servers(const wire::Message& message) {
-  for (const wire::Rank rank : servers_) outbox_.send(rank, message);
-}
-
-void Coordinator::send_rates() {
-  const int64_t until = std::min(until_, step_ + kStepsAhead);
-  if (until <= rated_) return;
-  wire::Rates rates{.from = rated_, .rates = {}};
-  for (; rated_ < until; ++rated_) rates.rates.push_back(options_.rate(rated_));
-  send_to_servers(rates);
-}
-
-Status Coordinator::on(wire::Rank from, const wire::MetricNode& m) {
-  const ps::Node node{m.first, m.last};
-  const bool eval = m.kind == wire::StepKind::kEval;
-  if (!tasks_[from].info.computes || (!eval && m.kind != wire::StepKind::kTrain) ||
-      !ps::is_node(node, eval ? options_.eval_micro_batches : options_.micro_batches) || (!eval && m.step > rated_)) {
-    return broken(
-        from, fmt::format("metrics of micro-batches {}-{} of step {}, which it cannot have", m.first, m.last, m.step));
-  }
-  if (eval) {
-    if (phase_ != Phase::kEvaluating || m.step != step_ || !eval_->add(node, m.metrics)) return {};
-    progressed();
-    const Metrics* root = eval_->root();
-    if (root == nullptr) return {};
-    evaluated_ = step_;
-    events_.on_eval(step_, *root);
-    phase_ = Phase::kBoundary;
-    proceed();
-    return {};
-  }
-  if (phase_ != Phase::kTraining || m.step < step_ || m.step >= until_) return {};
-  if (metrics_.try_emplace(m.step, options_.micro_batches).first->second.add(node, m.metrics)) {
-    progressed();
-    advance();
-  }
-  return {};
-}
-
-Status Coordinator::on(wire::Rank, const wire::WorkDone&) { return {}; }
-
-Status Coordinator::on(wire::Rank from, const wire::Committed& m) {
-  Task& task = tasks_[from];
-  if (!task.info.serves || m.version <= task.committed || m.version > rated_) {
-    return broken(from, fmt::format("that it committed version {}, which it cannot have", m.version));
-  }
-  task.committed = m.version;
-  progressed();
-  advance();
-  return {};
-}
-
-Status Coordinator::on(wire::Rank from, const wire::NormPartial& m) {
-  const Task& task = tasks_[from];
-  const size_t expected = task.info.serves ? NormSum::expected(table_, options_.norms, task.server, m.round) : 0;
-  if (expected == 0 || m.step > rated_ || m.squares.size() != expected) {
-    return broken(from, fmt::format("{} partial sums of norms in round {} of step {}, instead of {}", m.squares.size(),
-                                    m.round, m.step, expected));
-  }
-  if (phase_ != Phase::kTraining || m.step < step_) return {};
-  NormSum& norms = norms_.try_emplace(m.step, table_, options_.norms, options_.micro_batches).first->second;
-  if (!norms.add(task.server, m)) return {};
-  progressed();
-  const wire::NormFactor factor = norms.answer(m.step);
-  if (norms.broken()) {
-    stop(ExitCode::kNotFinite, fmt::format("step {}: the norm of the gradient is not finite", m.step));
-    return {};
-  }
-  send_to_servers(factor);
-  return {};
-}
-
-void Coordinator::advance() {
-  while (phase_ == Phase::kTraining && step_ < until_) {
-    const auto metrics = metrics_.find(step_);
-    const Metrics* root = metrics == metrics_.end() ? nullptr : metrics->second.root();
-    if (root == nullptr) return;
-    if (!std::isfinite(root->loss)) {
-      stop(ExitCode::kNotFinite, fmt::format("step {}: the loss is {}", step_, root->mean_loss()));
-      return;
-    }
-    if (std::ranges::any_of(servers_, [&](wire::Rank rank) { return tasks_[rank].committed <= step_; })) return;
-    StepReport report{.step = step_, .metrics = *root, .rate = options_.rate(step_), .norm = std::nullopt};
-    if (const auto norms = norms_.find(step_); norms != norms_.end()) report.norm = norms->second.gradient_norm();
-    metrics_.erase(step_);
-    norms_.erase(step_);
-    ++step_;
-    events_.on_step(report);
-    send_rates();
-  }
-  if (phase_ == Phase::kTraining) {
-    phase_ = Phase::kBoundary;
-    proceed();
-  }
-}
-
 // --- boundaries
+
+// Whether a multiple of `every` lies in the steps that the version adds to the one before.
+bool Coordinator::passes(int64_t version, int64_t every) const {
+  return every > 0 && version / every > (version - mode().stride) / every;
+}
 
 bool Coordinator::snapshot_due(int64_t version) const {
   if (options_.checkpoint_folder.empty() || version <= options_.first_step) return false;
-  return version == options_.steps || interrupted_ ||
-         (options_.checkpoint_every > 0 && version % options_.checkpoint_every == 0);
+  return version == options_.steps || interrupted_ || passes(version, options_.checkpoint_every);
 }
 
 bool Coordinator::eval_due(int64_t version) const {
   if (options_.eval_micro_batches == 0 || interrupted_ || version <= options_.first_step) return false;
-  return version == options_.steps || (options_.eval_every > 0 && version % options_.eval_every == 0) ||
-         (options_.eval_at && options_.eval_at(version));
+  if (version == options_.steps || passes(version, options_.eval_every)) return true;
+  bool at = false;
+  for (int64_t v = version - mode().stride + 1; options_.eval_at && v <= version; ++v) at |= options_.eval_at(v);
+  return at;
 }
 
 void Coordinator::proceed() {
@@ -417,8 +283,7 @@ void Coordinator::interrupt() {
       return;
     case Phase::kTraining:
       if (again || !enough_workers()) break;
-      until_ = rated_;  // what servers may commit already cannot be taken back
-      assign();
+      shorten_segment();
       return;
     case Phase::kEvaluating:
     case Phase::kBoundary:

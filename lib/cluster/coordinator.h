@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +18,12 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "cluster/coordinator_events.h"
+#include "cluster/lease_book.h"
 #include "cluster/metric_tree.h"
 #include "cluster/norm_sum.h"
+#include "cluster/staleness.h"
+#include "cluster/stragglers.h"
+#include "consistency/admission_rule.h"
 #include "proto-free-wire/message.h"
 #include "ps/block_table.h"
 
@@ -48,7 +53,9 @@ struct CoordinatorOptions {
   uint32_t min_workers = 0;
   Nanoseconds start_grace = 10 * kSecond;  // from when min_workers are there until the run begins without the others
   Nanoseconds start_timeout = 60 * kSecond, peer_timeout = 10 * kSecond, idle_timeout = 3600 * kSecond;
-  std::function<double(int64_t step)> rate;
+  std::function<double(int64_t step)> rate;                          // of the servers' optimizer
+  std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
+  bool speculate = false;  // idle workers compute the share of one that is late
 };
 
 class Coordinator {
@@ -63,8 +70,10 @@ class Coordinator {
   void on_lost(wire::Rank rank, const std::string& reason);
   // A task can be reached; one that comes when the run is over is told so.
   void on_connected(wire::Rank rank);
-  // To be called about every second.
+  // To be called at least every second; how late a worker is is seen no finer.
   void on_tick(Instant now);
+  // The time of the messages that follow.
+  void set_now(Instant now) { now_ = now; }
   // Ctrl-C: the run ends at the next step boundary, with a snapshot; the second time at once.
   void interrupt();
   // All tasks have left, or had their time to: the process may end, with the code that on_stopped said.
@@ -99,12 +108,20 @@ class Coordinator {
   // Takes a worker's share away, or ends the run where the task holds parameters.
   void do_without(wire::Rank rank, const std::string& reason);
   void begin_when_there();
+  const consistency::Mode& mode() const { return rule_->mode(); }
   void begin();
   void send_begin(wire::Rank rank);
   void begin_training_when_ready();
+  // Training (coordinator_steps.cc).
   void start_segment();
+  void shorten_segment();
   void assign();
+  void assign_shares(const std::vector<wire::Rank>& workers);
+  void assign_leases(const std::vector<wire::Rank>& workers);
   void send_rates();
+  void look_for_stragglers();
+  Status on_lease_done(wire::Rank from, const wire::MetricNode& m);
+  void report_step(const Metrics& metrics);
   void send_to_servers(const wire::Message& message);
   // Reports what is complete, and goes on to the boundary.
   void advance();
@@ -116,6 +133,7 @@ class Coordinator {
   void progressed();
 
   int64_t next_boundary() const;
+  bool passes(int64_t version, int64_t every) const;
   bool snapshot_due(int64_t version) const;
   bool eval_due(int64_t version) const;
   std::vector<wire::Rank> ready_workers() const;
@@ -144,6 +162,14 @@ class Coordinator {
   bool interrupted_ = false;
   std::map<int64_t, MetricTree> metrics_;
   std::map<int64_t, NormSum> norms_;
+  const std::shared_ptr<const consistency::AdmissionRule> rule_;
+  Staleness staleness_;
+  Stragglers stragglers_;
+  std::map<wire::Rank, uint32_t> shares_;  // micro-batches of each worker in a step
+  // Without lockstep: who computes what, and the metrics of the step that fills up.
+  LeaseBook leases_;
+  Metrics filling_;
+  uint32_t filled_ = 0;  // micro-batches
   std::optional<MetricTree> eval_;
   int64_t evaluated_ = -1, snapshot_ordered_ = -1;
   std::optional<SnapshotUnderWay> snapshot_;

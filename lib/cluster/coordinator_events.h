@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "cluster/metric_tree.h"
+#include "cluster/staleness.h"
 #include "proto-free-wire/messages/snapshot_done.h"
 
 namespace dtrain::cluster {
@@ -19,6 +20,7 @@ struct StepReport {
   double rate = 0.0;           // learning rate
   std::optional<double> norm;  // of the mean gradient, before clipping, where the servers sent partial sums
   bool last = false;           // the run ends here, though more steps were planned
+  std::optional<StalenessReport> staleness;  // of the run so far, in modes that have any
 };
 
 class CoordinatorEvents {

@@ -61,6 +61,7 @@ std::string Coordinator::waiting_for() const {
 
 void Coordinator::on_tick(Instant now) {
   now_ = now;
+  look_for_stragglers();
   const Nanoseconds waited = now - progress_at_;
   const auto seconds = [](Nanoseconds t) { return t / kSecond; };
   switch (phase_) {

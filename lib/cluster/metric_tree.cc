@@ -30,4 +30,16 @@ const Metrics* MetricTree::root() const {
   return root == held_.end() ? nullptr : &root->second;
 }
 
+Metrics MetricTree::sum() const {
+  Metrics sum;
+  for (const auto& [node, metrics] : held_) sum += metrics;
+  return sum;
+}
+
+uint32_t MetricTree::micro_batches() const {
+  uint32_t n = 0;
+  for (const auto& [node, metrics] : held_) n += node.size();
+  return n;
+}
+
 }  // namespace dtrain::cluster

@@ -19,6 +19,9 @@ class MetricTree {
   bool add(ps::Node node, Metrics metrics);
   // The sum over all micro-batches, once every one has come; null before.
   const Metrics* root() const;
+  // Over those that have come.
+  Metrics sum() const;
+  uint32_t micro_batches() const;
 
  private:
   uint32_t micro_batches_;

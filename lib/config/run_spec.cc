@@ -60,6 +60,11 @@ TrainSpec read_train(const Value& table, std::optional<int64_t> standard_steps, 
   t.precision = r.choice("precision", "fp32", precisions);
   t.ema = r.number("ema", t.ema, 0.0, 1.0);
   if (t.ema == 1.0) r.error("ema", "'ema' in [train] must be below 1: an average that never moves");
+  if (const Value* mode = r.value("consistency")) t.consistency = *mode;
+  if (r.has("speculation")) t.speculation = r.boolean("speculation", false);
+  if (r.has("reproducible")) t.reproducible = r.boolean("reproducible", true);
+  r.also_known("speculation");
+  r.also_known("reproducible");
   t.allow_different_arithmetic = r.boolean("allow_different_arithmetic", false);
   for (auto [key, seconds] : {std::pair("start_timeout", &t.start_timeout), std::pair("peer_timeout", &t.peer_timeout),
                               std::pair("idle_timeout", &t.idle_timeout)}) {
@@ -105,6 +110,7 @@ RunSpec read_run_spec(const Value& root, Diagnostics& diagnostics) {
   const Value* const optimizer = r.require_table("optimizer");
   if (train) spec.train = read_train(*train, standard_steps(optimizer), diagnostics);
   if (optimizer) spec.optimizer = *optimizer;
+  if (const Value* outer = r.table("outer_optimizer")) spec.outer_optimizer = *outer;
   if (const Value* schedule = r.table("schedule")) spec.schedule = *schedule;
   if (const Value* network = r.require_table("network")) spec.network = *network;
   r.finish();

@@ -27,6 +27,9 @@ struct TrainSpec {
   bool winograd = true;                // convolutions of 3x3 kernels by Winograd's algorithm where that is faster
   std::string isa;                     // the instruction set to use on all hosts; empty: the best of each
   double ema = 0;                      // decay of the average of the weights that is kept beside them; 0: none
+  std::optional<Value> consistency;  // a mode's name or table, for consistency::read_rule; empty: synchronous
+  std::optional<bool> speculation;   // others compute the share of a slow worker; empty: where the mode allows it
+  std::optional<bool> reproducible;  // true: refuse what gives up the same bits on any cluster
   bool allow_different_arithmetic =
       false;                   // take tasks whose arithmetic fingerprint differs, and give up the same bits
   double start_timeout = 300;  // seconds until all tasks are there
@@ -45,6 +48,7 @@ struct RunSpec {
   std::optional<Value> data_test;
   std::optional<Value> data_predict;  // for `dtrain predict`
   Value optimizer;
+  std::optional<Value> outer_optimizer;  // of local steps
   std::optional<Value> schedule;
   Value network;
 };

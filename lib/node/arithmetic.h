@@ -8,7 +8,8 @@
 
 namespace dtrain::node {
 
-// Pins train.isa, allows Winograd's convolutions or not, and makes sure that this processor computes in train.precision.
+// Pins train.isa, allows Winograd's convolutions or not, and makes sure that this processor computes in
+// train.precision.
 Status set_up_arithmetic(const config::TrainSpec& train);
 
 // What the factors of products are rounded to.

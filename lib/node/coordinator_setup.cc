@@ -24,8 +24,10 @@ cluster::CoordinatorOptions coordinator_options(const RunDefinition& run, const 
   options.checkpoint_every = train.checkpoint_every;
   options.checkpoint_folder = checkpoint_folder;
   const auto& optimizer = run.optimizer.optimizer;
-  options.norms.rounds = ps::norm_rounds(run.optimizer.clip_norm.has_value(), optimizer->norm_need());
-  options.norms.clip_norm = run.optimizer.clip_norm;
+  options.rule = run.rule;
+  options.speculate = run.speculate;
+  options.norms.rounds = run.norm_rounds();
+  if (!run.rule->mode().single) options.norms.clip_norm = run.optimizer.clip_norm;
   if (optimizer->norm_need() != optim::NormNeed::kNone)
     options.norms.ratio = [optimizer](const ParameterInfo& p, double values, double other) {
       return optimizer->ratio(p, values, other);

@@ -8,7 +8,7 @@
 #include "config/load.h"
 #include "config/network_spec.h"
 #include "data/share_labels.h"
-#include "optim/weight_average.h"
+#include "node/run_modes.h"
 
 namespace dtrain::node {
 namespace {
@@ -95,16 +95,19 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
   DTRAIN_TRY_ASSIGN(run.root, config::load_file(file, overrides));
   config::Diagnostics diagnostics;
   run.spec = config::read_run_spec(run.root, diagnostics);
-  run.optimizer = optim::read_optimizer_spec(run.spec.optimizer, diagnostics);
+  optim::OptimizerSpec optimizer = optim::read_optimizer_spec(run.spec.optimizer, diagnostics);
   const double ema = run.spec.train.ema;
-  if (run.optimizer.optimizer->full_batch()) {
+  if (optimizer.optimizer->full_batch()) {
     if (ema > 0)
       diagnostics.error(position_of(*run.root.find("train"), "ema"), "'ema' in [train] is not for the optimizer lbfgs");
     if (run.spec.schedule)
       diagnostics.error(run.spec.schedule->position(), "[schedule] is not for the optimizer lbfgs, which has no lr");
-  } else if (ema > 0) {
-    run.optimizer.optimizer = optim::with_weight_average(std::move(run.optimizer.optimizer), ema);
   }
+  RunModes modes = read_modes(run.root, run.spec, std::move(optimizer), diagnostics);
+  run.rule = std::move(modes.rule);
+  run.speculate = modes.speculate;
+  run.optimizer = std::move(modes.optimizer);
+  run.worker_optimizer = std::move(modes.worker_optimizer);
   run.schedule = optim::read_schedule(run.spec.schedule ? &*run.spec.schedule : nullptr, diagnostics);
   // Apart, so that the layers are looked at whatever is wrong elsewhere.
   config::Diagnostics of_network;

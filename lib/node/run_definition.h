@@ -12,11 +12,13 @@
 #include "base/sha256.h"
 #include "config/run_spec.h"
 #include "config/value.h"
+#include "consistency/admission_rule.h"
 #include "data/dataset.h"
 #include "graph/network.h"
 #include "node/learnt.h"
 #include "optim/optimizer_spec.h"
 #include "optim/schedule.h"
+#include "ps/norm_rounds.h"
 
 namespace dtrain::node {
 
@@ -24,7 +26,10 @@ struct RunDefinition {
   config::Value root;  // the effective configuration
   config::RunSpec spec;
   std::optional<graph::Network> network;
-  optim::OptimizerSpec optimizer;
+  std::shared_ptr<const consistency::AdmissionRule> rule;
+  bool speculate = false;
+  optim::OptimizerSpec optimizer;         // of the servers
+  optim::OptimizerSpec worker_optimizer;  // of workers, where they take steps of their own (local steps)
   std::shared_ptr<const optim::Schedule> schedule;
   Digest run_digest{};  // of what must be the same on every task and on every resume
 
@@ -46,8 +51,23 @@ struct RunDefinition {
                                                          const FileSystem& files, const Learnt& learnt,
                                                          bool labelled = true) const;
 
-  int64_t total_steps() const { return spec.train.total_steps(train->size()); }
-  double rate_at(int64_t step, int64_t total) const { return optimizer.rate * schedule->factor(step, total); }
+  // What servers measure of a step. Where a worker's push is clipped, that is the worker's affair.
+  ps::NormRounds norm_rounds() const {
+    return ps::norm_rounds(optimizer.clip_norm && !rule->mode().single, optimizer.optimizer->norm_need());
+  }
+  // Whole rounds, where workers take steps of their own.
+  int64_t total_steps() const {
+    const int64_t steps = spec.train.total_steps(train->size()), stride = rule->mode().stride;
+    return (steps + stride - 1) / stride * stride;
+  }
+  bool local_steps() const { return worker_optimizer.optimizer != nullptr; }
+  // Of the servers: of an outer optimizer it stays the same.
+  double rate_at(int64_t step, int64_t total) const {
+    return local_steps() ? optimizer.rate : optimizer.rate * schedule->factor(step, total);
+  }
+  double worker_rate_at(int64_t step, int64_t total) const {
+    return (local_steps() ? worker_optimizer.rate : optimizer.rate) * schedule->factor(step, total);
+  }
 };
 
 // The number of micro-batches K of a step for a run file that does not fix it: the fewest that divide the batch and

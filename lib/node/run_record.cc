@@ -80,18 +80,40 @@ void RunRecord::on_step(const cluster::StepReport& report) {
   const double seconds = static_cast<double>(now - row_at_) / kSecond;
   const double per_second = static_cast<double>(done - row_step_) * batch / std::max(seconds, 1e-9);
   const double loss = report.metrics.mean_loss();
+  const double rate = run_.local_steps() ? run_.worker_rate_at(report.step, setup_.steps) : report.rate;
   loss_ = loss;
-  const bool row = done % run_.spec.train.log_every == 0 || done == setup_.steps || report.last;
+  if (report.staleness) look_at_staleness(*report.staleness);
+  const int64_t every = run_.spec.train.log_every;
+  const bool row = done / every > (done - run_.rule->mode().stride) / every || done == setup_.steps || report.last;
   said_at_ = now;
   const auto left = static_cast<Nanoseconds>(static_cast<double>(setup_.steps - done) * batch / per_second * kSecond);
   progress_.update({done, setup_.steps, static_cast<double>(done) * batch / samples,
                     static_cast<double>(setup_.steps) * batch / samples, loss, per_second, left},
                    now, row);
   if (!row) return;
-  note(metrics_.step(
-      {done, static_cast<double>(done) * batch / samples, loss, shares(report.metrics), report.rate, per_second}));
+  observe::StepRow values{done,      static_cast<double>(done) * batch / samples, loss, shares(report.metrics), rate,
+                          per_second};
+  if (staleness_) values.stale = observe::StaleRow{staleness_->mean, staleness_->p99, staleness_->dropped};
+  note(metrics_.step(values));
   row_at_ = now;
   row_step_ = done;
+}
+
+// Said once: stale gradients spoil a run without a word of their own.
+void RunRecord::look_at_staleness(const cluster::StalenessReport& report) {
+  constexpr uint64_t kEnough = 200;  // pushes
+  staleness_ = report;
+  if (warned_of_staleness_ || report.pushes + report.dropped < kEnough) return;
+  const double workers = setup_.workers, many = static_cast<double>(report.pushes + report.dropped);
+  const bool behind = report.mean > 1.5 * workers;
+  const bool dropping = run_.rule->mode().needed <= 1 && static_cast<double>(report.dropped) > 0.1 * many;
+  if (!behind && !dropping) return;
+  warned_of_staleness_ = true;
+  log_.warning(
+      "gradients are {:.1f} {} behind on average and {} of {} came too late to count: this may cost accuracy. A "
+      "smaller "
+      "lr, a bound (train.consistency = {{type = \"stale\", bound = …}}) or workers of equal speed help",
+      report.mean, run_.rule->mode().lockstep ? "versions" : "pushes", report.dropped, report.pushes + report.dropped);
 }
 
 void RunRecord::on_eval(int64_t version, const Metrics& metrics) {
@@ -145,6 +167,14 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
                                       {"seconds", json_number(static_cast<double>(took) / kSecond)}};
   const AnswerShares answers = eval_ ? shares(*eval_) : AnswerShares{};
   for (const auto& [name, share] : answers) fields.emplace_back("test_" + name, json_number(share));
+  if (staleness_) {
+    fields.emplace_back("lag_mean", json_number(staleness_->mean));
+    fields.emplace_back("lag_p99", fmt::format("{}", staleness_->p99));
+    fields.emplace_back("dropped", fmt::format("{}", staleness_->dropped));
+    log_.info("gradients were {:.2f} {} behind on average, 99 % of them at most {}; {} came too late to count",
+              staleness_->mean, run_.rule->mode().lockstep ? "versions" : "pushes", staleness_->p99,
+              staleness_->dropped);
+  }
   fields.emplace_back("model", json_string(model_hash_));
   note(metrics_.event("end", fields));
   log_.info("done: {} steps{}{}, {}, model {}", end_step(), loss_ ? fmt::format(", loss {:.4f}", *loss_) : "",

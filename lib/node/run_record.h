@@ -24,6 +24,7 @@ class RunRecord final : public cluster::CoordinatorEvents {
     int64_t first_step = 0, steps = 0;
     uint32_t micro_batches = 1;  // K
     std::string tasks;           // for people: "2 workers, 1 ps"
+    uint32_t workers = 1;
   };
   // Everything referred to outlives it.
   static Result<std::unique_ptr<RunRecord>> open(const RunDefinition& run, Setup setup, FileSystem& files,
@@ -45,6 +46,7 @@ class RunRecord final : public cluster::CoordinatorEvents {
   checkpoint::Manifest manifest(int64_t version, const std::vector<wire::SnapshotDone>& files) const;
   // Where a run that is done has ended: at its last checkpoint, or at the one that it began with.
   int64_t end_step() const { return checkpoint_.value_or(setup_.first_step); }
+  void look_at_staleness(const cluster::StalenessReport& report);
   Status write_model();             // from the last checkpoint
   void note(const Status& status);  // a metrics line that could not be written: said once, training goes on
   AnswerShares shares(const Metrics& metrics) const { return answer_shares(run_.network->labels(), metrics); }
@@ -65,6 +67,8 @@ class RunRecord final : public cluster::CoordinatorEvents {
   uint32_t threads_ = 1;
   std::optional<double> loss_;  // latest
   std::optional<Metrics> eval_;
+  std::optional<cluster::StalenessReport> staleness_;
+  bool warned_of_staleness_ = false;
   std::string model_hash_;  // once the model is written
   bool complained_ = false;
   Status outcome_;

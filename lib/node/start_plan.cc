@@ -69,6 +69,16 @@ Status take_up(const RunDefinition& run, const OutFolder& out, FileSystem& files
   return {};
 }
 
+// Whether so many micro-batches can be what the consistency mode wants.
+Status enough_pushes(const RunDefinition& run, int64_t micro_batches) {
+  const int64_t needed = run.rule->mode().needed;
+  if (needed <= 1 || needed <= micro_batches) return {};
+  return fail(ExitCode::kUsage,
+              fmt::format("train.consistency needs {} pushes a step, but a step has only {} micro-batches: set "
+                          "train.micro_batch, or 'needed' to at most {}",
+                          needed, micro_batches, micro_batches));
+}
+
 }  // namespace
 
 Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume,
@@ -79,6 +89,7 @@ Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const Ou
   plan.threads = static_cast<uint32_t>(train.threads.value_or(0));
   plan.micro_batches = static_cast<uint32_t>(train.micro_batch ? train.batch / *train.micro_batch
                                                                : automatic_micro_batches(train.batch, workers));
+  if (!resume) DTRAIN_TRY(enough_pushes(run, plan.micro_batches));
   if (resume) {
     DTRAIN_TRY(take_up(run, out, files, log, plan));
   } else {

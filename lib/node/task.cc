@@ -155,6 +155,7 @@ void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan pa
   switch (receiver(message)) {
     case Role::kCoordinator:
       if (!coordinator_) break;
+      coordinator_->set_now(around_.clock.now());
       if (const auto* part = std::get_if<wire::ShardPart>(&message))
         status = take_shard_part(from, *part, payload);
       else
@@ -201,7 +202,8 @@ Status Task::begin_server(const wire::Begin& begin) {
   writer_->set_coordinator(coordinator_incarnation_);
   ps::ShardServerOptions options;
   options.micro_batches = begin.micro_batches;
-  options.norms = ps::norm_rounds(run_.optimizer.clip_norm.has_value(), run_.optimizer.optimizer->norm_need());
+  options.norms = run_.norm_rounds();
+  options.rule = run_.rule;
   options.pool_bytes = server_pool_bytes(begin.micro_batches);
   options.coordinator = coordinator_rank();
   if (setup_.in_place) options.in_place.assign(memory_->pointers().begin(), memory_->pointers().end());

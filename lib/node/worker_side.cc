@@ -8,8 +8,10 @@ namespace dtrain::node {
 namespace {
 
 worker::WorkerProtocol::Setup protocol_setup(const worker::ParameterStorage& memory,
-                                             std::vector<wire::Rank> server_ranks, const wire::Begin& begin) {
+                                             std::vector<wire::Rank> server_ranks, const wire::Begin& begin,
+                                             std::shared_ptr<const consistency::AdmissionRule> rule) {
   worker::WorkerProtocol::Setup setup;
+  setup.rule = std::move(rule);
   setup.coordinator = server_ranks.front();
   setup.server_ranks = std::move(server_ranks);
   setup.micro_batches = begin.micro_batches;
@@ -28,7 +30,8 @@ WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, co
       begin_(begin),
       profile_(profile),
       own_gradients_(needs_no_gradients(uses_gradients_at_once, begin.micro_batches)),
-      protocol_(worker::WorkerProtocol::make(table, protocol_setup(memory, std::move(server_ranks), begin), outbox)),
+      protocol_(worker::WorkerProtocol::make(table, protocol_setup(memory, std::move(server_ranks), begin, run.rule),
+                                             outbox)),
       pool_(table.parameters(),
             own_gradients_ ? worker::ParameterStorage::Of::kStatistics : worker::ParameterStorage::Of::kAll),
       feed_(std::move(feed)) {}

@@ -54,8 +54,11 @@ Status MetricsFile::step(const StepRow& row) {
   std::string text =
       fmt::format(R"({{"step": {}, "epoch": {:.4f}, "loss": {})", row.step, row.epoch, json_number(row.loss));
   for (const auto& [name, share] : row.shares) text += fmt::format(R"(, "{}": {})", name, json_number(share));
-  text += fmt::format(R"(, "lr": {}, "samples_per_s": {:.1f}}})", json_number(row.rate), row.samples_per_s);
-  return line(text);
+  text += fmt::format(R"(, "lr": {}, "samples_per_s": {:.1f})", json_number(row.rate), row.samples_per_s);
+  if (row.stale)
+    text += fmt::format(R"(, "lag_mean": {:.3f}, "lag_p99": {}, "dropped": {})", row.stale->mean, row.stale->p99,
+                        row.stale->dropped);
+  return line(text + "}");
 }
 
 Status MetricsFile::event(const std::string& name, const Fields& fields) {

@@ -1,6 +1,6 @@
 // metrics.jsonl: what a run measured, one JSON object a line, written by the coordinator alone. A step line has "step",
-// "epoch", "loss", "lr", "samples_per_s" (and "accuracy", "top5_accuracy" where the loss counts them); other lines have
-// "event".
+// "epoch", "loss", "lr", "samples_per_s" (and "accuracy", "top5_accuracy" where the loss counts them; "lag_mean",
+// "lag_p99", "dropped" where gradients may be stale); other lines have "event".
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,12 @@
 
 namespace dtrain::observe {
 
+// Of all gradients so far: how many versions their parameters were behind, and how many came too late to count.
+struct StaleRow {
+  double mean = 0;
+  uint64_t p99 = 0, dropped = 0;
+};
+
 struct StepRow {
   int64_t step = 0;                                         // steps done, this one included
   double epoch = 0;                                         // passes over the training data so far
@@ -21,6 +27,7 @@ struct StepRow {
   std::vector<std::pair<std::string, double>> shares = {};  // of right answers, by name
   double rate = 0;                                          // learning rate of this step
   double samples_per_s = 0;
+  std::optional<StaleRow> stale = {};
 };
 
 // One thread. Every line is flushed when it is written.

@@ -18,7 +18,8 @@ struct OptimizerSpec {
 };
 
 // Mistakes go to `diagnostics`; the result is usable only if there is none.
-OptimizerSpec read_optimizer_spec(const config::Value& table, config::Diagnostics& diagnostics);
+OptimizerSpec read_optimizer_spec(const config::Value& table, config::Diagnostics& diagnostics,
+                                  const std::string& name = "[optimizer]");
 
 // What every gradient is multiplied with where clip_norm is set: PyTorch's clip_grad_norm_, min(1, clip / (norm +
 // 1e-6)).
