@@ -1,0 +1,64 @@
+#include "compress/chunk_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/vectorize.h"
+
+namespace dtrain::compress {
+namespace {
+
+constexpr size_t kLanes = 16;
+constexpr size_t kRun = 1024;  // summed in fp32, then in fp64
+
+DTRAIN_CLONES void residual_loop(float* residual, const float* values, size_t n, float* lanes) {
+  float sums[kLanes] = {};
+  for (size_t i = 0; i + kLanes <= n; i += kLanes) {
+    DTRAIN_INDEPENDENT
+    for (size_t l = 0; l < kLanes; ++l) {
+      const float x = residual[i + l] + values[i + l];
+      residual[i + l] = x;
+      sums[l] += std::fabs(x);
+    }
+  }
+  for (size_t l = 0; l < kLanes; ++l) lanes[l] = sums[l];
+}
+
+DTRAIN_CLONES void squares_loop(const float* values, size_t n, double* lanes) {
+  double sums[kLanes] = {};
+  for (size_t i = 0; i + kLanes <= n; i += kLanes) {
+    for (size_t l = 0; l < kLanes; ++l) {
+      const double x = values[i + l];
+      sums[l] += x * x;
+    }
+  }
+  for (size_t l = 0; l < kLanes; ++l) lanes[l] = sums[l];
+}
+
+}  // namespace
+
+double add_to_residual(float* residual, const float* values, size_t n) {
+  double sum = 0;
+  for (size_t first = 0; first < n; first += kRun) {
+    const size_t m = std::min(kRun, n - first);
+    float lanes[kLanes] = {};
+    residual_loop(residual + first, values + first, m, lanes);
+    for (size_t i = m / kLanes * kLanes; i < m; ++i) {
+      residual[first + i] += values[first + i];
+      lanes[i % kLanes] += std::fabs(residual[first + i]);
+    }
+    for (const float lane : lanes) sum += static_cast<double>(lane);
+  }
+  return sum;
+}
+
+double sum_of_squares(const float* values, size_t n) {
+  double lanes[kLanes] = {};
+  squares_loop(values, n, lanes);
+  for (size_t i = n / kLanes * kLanes; i < n; ++i) lanes[i % kLanes] += static_cast<double>(values[i]) * values[i];
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace dtrain::compress

@@ -1,0 +1,134 @@
+// "1bit": the sign of each value and one scale, the mean of |value|; the sender adds what it got wrong to the next
+// values (error feedback: e = x - sent). Seide et al. 2014; the scale is BytePS's `onebit`.
+//
+//   payload = scale  f32, at least 0, or NaN: a value was not finite
+//             word*  u32; 32 values each
+//   values come in groups of 512, the last one of m <= 512: its W = ceil(m / 32) words hold value i of the group in
+//   word i mod W, bit i div W. 1: -scale, 0: +scale.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/vectorize.h"
+#include "compress/chunk_statistics.h"
+#include "compress/method.h"
+
+namespace dtrain::compress {
+namespace {
+
+constexpr size_t kGroup = 512, kLanes = 16, kBits = 32;
+constexpr float kMost = std::numeric_limits<float>::max();
+
+size_t bytes_of(size_t n) { return 4 + 4 * (n / kGroup * kLanes + (n % kGroup + kBits - 1) / kBits); }
+
+[[gnu::always_inline]] inline float value_of(uint32_t negative, float scale) {
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(scale) ^ negative << 31);
+}
+
+DTRAIN_CLONES void encode_groups(float* x, float scale, uint32_t* words, size_t groups) {
+  for (size_t g = 0; g < groups; ++g, x += kGroup, words += kLanes) {
+    uint32_t w[kLanes] = {};
+    for (uint32_t j = 0; j < kBits; ++j) {
+      float* const row = x + j * kLanes;
+      DTRAIN_INDEPENDENT
+      for (size_t l = 0; l < kLanes; ++l) {
+        const uint32_t negative = std::bit_cast<uint32_t>(row[l]) >> 31;
+        w[l] |= negative << j;
+        row[l] -= value_of(negative, scale);
+      }
+    }
+    std::memcpy(words, w, sizeof w);
+  }
+}
+
+template <bool kAdd>
+[[gnu::always_inline]] inline void decode_group(const std::byte* words, float scale, float* out) {
+  uint32_t w[kLanes];
+  std::memcpy(w, words, sizeof w);
+  for (uint32_t j = 0; j < kBits; ++j) {
+    float* const row = out + j * kLanes;
+    DTRAIN_INDEPENDENT
+    for (size_t l = 0; l < kLanes; ++l) {
+      const float value = value_of(w[l] >> j & 1, scale);
+      row[l] = kAdd ? row[l] + value : value;
+    }
+  }
+}
+
+DTRAIN_CLONES void decode_groups(const std::byte* words, float scale, float* out, size_t groups) {
+  for (size_t g = 0; g < groups; ++g) decode_group<false>(words + g * 4 * kLanes, scale, out + g * kGroup);
+}
+
+DTRAIN_CLONES void add_groups(const std::byte* words, float scale, float* into, size_t groups) {
+  for (size_t g = 0; g < groups; ++g) decode_group<true>(words + g * 4 * kLanes, scale, into + g * kGroup);
+}
+
+template <bool kAdd>
+void decode_all(ByteSpan payload, std::span<float> out) {
+  const float scale = load_le<float>(payload.data());
+  const std::byte* const words = payload.data() + 4;
+  const size_t groups = out.size() / kGroup, m = out.size() % kGroup, w = (m + kBits - 1) / kBits;
+  (kAdd ? add_groups : decode_groups)(words, scale, out.data(), groups);
+  const std::byte* const last = words + groups * 4 * kLanes;
+  float* const tail = out.data() + groups * kGroup;
+  for (size_t i = 0; i < m; ++i) {
+    const float value = value_of(load_le<uint32_t>(last + i % w * 4) >> (i / w) & 1, scale);
+    tail[i] = kAdd ? tail[i] + value : value;
+  }
+}
+
+class OneBitCodec final : public Codec {
+ public:
+  std::string name() const override { return "1bit"; }
+  CodecId id() const override { return CodecId::kOneBit; }
+  bool valid(ByteSpan payload, size_t n) const override {
+    if (payload.size() != bytes_of(n)) return false;
+    const float scale = load_le<float>(payload.data());
+    return std::isnan(scale) || (scale >= 0 && scale <= kMost);
+  }
+  void decode(ByteSpan payload, std::span<float> out) const override { decode_all<false>(payload, out); }
+  void decode_add(ByteSpan payload, std::span<float> into) const override { decode_all<true>(payload, into); }
+};
+
+const OneBitCodec codec_of_one_bit;
+
+class OneBit final : public Method {
+ public:
+  const Codec& codec() const override { return codec_of_one_bit; }
+  size_t state_arrays() const override { return 1; }
+  size_t most_bytes(size_t n) const override { return bytes_of(n); }
+  size_t encode(const EncodeContext&, std::span<const float> values, float* const* state,
+                MutableByteSpan out) const override {
+    const size_t n = values.size(), groups = n / kGroup, m = n % kGroup, w = (m + kBits - 1) / kBits;
+    float* const x = state[0];
+    const double mean = add_to_residual(x, values.data(), n) / static_cast<double>(n);
+    const bool finite = mean <= static_cast<double>(kMost);
+    const float scale = finite ? static_cast<float>(mean) : std::numeric_limits<float>::quiet_NaN();
+    store_le(out.data(), scale);
+    uint32_t words[kLanes * 8];
+    for (size_t g = 0; g < groups; g += 8) {  // the payload is not aligned
+      const size_t some = std::min<size_t>(8, groups - g);
+      encode_groups(x + g * kGroup, scale, words, some);
+      std::memcpy(out.data() + 4 + g * 4 * kLanes, words, some * 4 * kLanes);
+    }
+    std::fill_n(words, kLanes, 0u);
+    float* const tail = x + groups * kGroup;
+    for (size_t i = 0; i < m; ++i) {
+      const uint32_t negative = std::bit_cast<uint32_t>(tail[i]) >> 31;
+      words[i % w] |= negative << (i / w);
+      tail[i] -= value_of(negative, scale);
+    }
+    std::memcpy(out.data() + 4 + groups * 4 * kLanes, words, 4 * w);
+    if (!finite) std::fill_n(x, n, 0.0f);  // it is said once
+    return bytes_of(n);
+  }
+};
+
+std::unique_ptr<Method> make(config::TableReader&, const MethodSetting&) { return std::make_unique<OneBit>(); }
+
+[[maybe_unused]] const bool registered =
+    register_codec(codec_of_one_bit) && MethodRegistry::instance().add("1bit", make);
+
+}  // namespace
+}  // namespace dtrain::compress

@@ -1,0 +1,169 @@
+// "2bit": the sender adds each value to a residual r; r >= t sends +t and keeps r - t, r <= -t sends -t and keeps r +
+// t, else nothing is sent. MXNet's rule (gradient_compression-inl.h).
+//
+//   payload = threshold  f32, finite, above 0
+//             word*      u32; sixteen values each
+//   values come in groups of 256, the last one of m <= 256: its W = ceil(m / 16) words hold value i of the group in
+//   word i mod W, bits 2·(i div W) and the next. 0 nothing, 3 +t, 2 -t (MXNet's), 1 a value that is not finite.
+//
+// The threshold is one for sums over samples, as MXNet's workers push; dtrain's push means over a micro-batch, so t is
+// threshold / samples there. "auto" takes the mean of |r| over the chunk instead, which needs no knowledge of scales.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "base/vectorize.h"
+#include "compress/chunk_statistics.h"
+#include "compress/method.h"
+
+namespace dtrain::compress {
+namespace {
+
+constexpr size_t kGroup = 256, kLanes = 16;
+constexpr float kMost = std::numeric_limits<float>::max();
+constexpr float kNotFinite = std::numeric_limits<float>::quiet_NaN();
+
+size_t bytes_of(size_t n) { return 4 + 4 * (n / kGroup * kLanes + (n % kGroup + 15) / 16); }
+
+// 0, 3, 2 or 1, as above.
+[[gnu::always_inline]] inline uint32_t code_of(float x, float t) {
+  uint32_t code = x >= t ? 3u : 0u;
+  code = x <= -t ? 2u : code;
+  return std::fabs(x) <= kMost ? code : 1u;
+}
+
+[[gnu::always_inline]] inline float value_of(uint32_t code, float t) {
+  float value = code == 3 ? t : 0.0f;
+  value = code == 2 ? -t : value;
+  return code == 1 ? kNotFinite : value;
+}
+
+// The residual of what is not finite is 0: it is said once.
+[[gnu::always_inline]] inline float rest_of(float x, float t) {
+  float rest = x >= t ? x - t : x;
+  rest = x <= -t ? x + t : rest;
+  return std::fabs(x) <= kMost ? rest : 0.0f;
+}
+
+DTRAIN_CLONES void encode_groups(float* r, float t, uint32_t* words, size_t groups) {
+  for (size_t g = 0; g < groups; ++g, r += kGroup, words += kLanes) {
+    uint32_t w[kLanes] = {};
+    for (uint32_t j = 0; j < 16; ++j) {
+      float* const row = r + j * kLanes;
+      DTRAIN_INDEPENDENT
+      for (size_t l = 0; l < kLanes; ++l) {
+        const float x = row[l];
+        w[l] |= code_of(x, t) << 2 * j;
+        row[l] = rest_of(x, t);
+      }
+    }
+    std::memcpy(words, w, sizeof w);
+  }
+}
+
+template <bool kAdd>
+[[gnu::always_inline]] inline void decode_group(const std::byte* words, float t, float* out) {
+  uint32_t w[kLanes];
+  std::memcpy(w, words, sizeof w);
+  for (uint32_t j = 0; j < 16; ++j) {
+    float* const row = out + j * kLanes;
+    DTRAIN_INDEPENDENT
+    for (size_t l = 0; l < kLanes; ++l) {
+      const float value = value_of(w[l] >> 2 * j & 3, t);
+      row[l] = kAdd ? row[l] + value : value;
+    }
+  }
+}
+
+DTRAIN_CLONES void decode_groups(const std::byte* words, float t, float* out, size_t groups) {
+  for (size_t g = 0; g < groups; ++g) decode_group<false>(words + g * 4 * kLanes, t, out + g * kGroup);
+}
+
+DTRAIN_CLONES void add_groups(const std::byte* words, float t, float* into, size_t groups) {
+  for (size_t g = 0; g < groups; ++g) decode_group<true>(words + g * 4 * kLanes, t, into + g * kGroup);
+}
+
+template <bool kAdd>
+void decode_all(ByteSpan payload, std::span<float> out) {
+  const float t = load_le<float>(payload.data());
+  const std::byte* const words = payload.data() + 4;
+  const size_t groups = out.size() / kGroup, m = out.size() % kGroup, w = (m + 15) / 16;
+  (kAdd ? add_groups : decode_groups)(words, t, out.data(), groups);
+  const std::byte* const last = words + groups * 4 * kLanes;
+  float* const tail = out.data() + groups * kGroup;
+  for (size_t i = 0; i < m; ++i) {
+    const float value = value_of(load_le<uint32_t>(last + i % w * 4) >> 2 * (i / w) & 3, t);
+    tail[i] = kAdd ? tail[i] + value : value;
+  }
+}
+
+class TwoBitCodec final : public Codec {
+ public:
+  std::string name() const override { return "2bit"; }
+  CodecId id() const override { return CodecId::kTwoBit; }
+  bool valid(ByteSpan payload, size_t n) const override {
+    if (payload.size() != bytes_of(n)) return false;
+    const float t = load_le<float>(payload.data());
+    return t > 0 && t <= kMost;
+  }
+  void decode(ByteSpan payload, std::span<float> out) const override { decode_all<false>(payload, out); }
+  void decode_add(ByteSpan payload, std::span<float> into) const override { decode_all<true>(payload, into); }
+};
+
+const TwoBitCodec codec_of_two_bit;
+
+class TwoBit final : public Method {
+ public:
+  explicit TwoBit(std::optional<double> threshold) : threshold_(threshold) {}
+  const Codec& codec() const override { return codec_of_two_bit; }
+  size_t state_arrays() const override { return 1; }
+  size_t most_bytes(size_t n) const override { return bytes_of(n); }
+  size_t encode(const EncodeContext& c, std::span<const float> values, float* const* state,
+                MutableByteSpan out) const override {
+    const size_t n = values.size(), groups = n / kGroup, m = n % kGroup, w = (m + 15) / 16;
+    float* const r = state[0];
+    const double sum = add_to_residual(r, values.data(), n);
+    const float t = threshold(c, sum / static_cast<double>(n));
+    store_le(out.data(), t);
+    uint32_t words[kLanes * 16];
+    for (size_t g = 0; g < groups; g += 16) {  // the payload is not aligned
+      const size_t some = std::min<size_t>(16, groups - g);
+      encode_groups(r + g * kGroup, t, words, some);
+      std::memcpy(out.data() + 4 + g * 4 * kLanes, words, some * 4 * kLanes);
+    }
+    std::fill_n(words, kLanes, 0u);
+    float* const tail = r + groups * kGroup;
+    for (size_t i = 0; i < m; ++i) {
+      words[i % w] |= code_of(tail[i], t) << 2 * (i / w);
+      tail[i] = rest_of(tail[i], t);
+    }
+    std::memcpy(out.data() + 4 + groups * 4 * kLanes, words, 4 * w);
+    return bytes_of(n);
+  }
+
+ private:
+  // Above 0 and finite for whatever sum: zeros, tiny numbers, infinity, NaN.
+  float threshold(const EncodeContext& c, double mean) const {
+    const double t = threshold_ ? *threshold_ / c.samples : mean;
+    constexpr double kLeast = std::numeric_limits<float>::min();
+    return static_cast<float>(t >= kLeast ? std::min<double>(t, kMost) : kLeast);
+  }
+
+  const std::optional<double> threshold_;
+};
+
+std::unique_ptr<Method> make(config::TableReader& reader, const MethodSetting& setting) {
+  const bool parameters = setting.use == MethodSetting::Use::kParameters;
+  if (reader.is_word("threshold", "auto") || (parameters && !reader.has("threshold")))
+    return std::make_unique<TwoBit>(std::nullopt);
+  const double threshold = reader.positive_number("threshold", 0.5);
+  return std::make_unique<TwoBit>(threshold);
+}
+
+[[maybe_unused]] const bool registered =
+    register_codec(codec_of_two_bit) && MethodRegistry::instance().add("2bit", make);
+
+}  // namespace
+}  // namespace dtrain::compress
