@@ -2,34 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "base/check.h"
-
 namespace dtrain::compress {
 
-MethodRegistry& MethodRegistry::instance() {
-  static MethodRegistry registry;
-  return registry;
-}
+namespace {
 
-bool MethodRegistry::add(std::string name, Make make) {
-  const auto at = std::ranges::lower_bound(makers_, name, {}, &std::pair<std::string, Make>::first);
-  DTRAIN_CHECK(at == makers_.end() || at->first != name, "'{}' registered twice", name);
-  makers_.insert(at, {std::move(name), make});
-  return true;
-}
+[[maybe_unused]] const bool registered = MethodRegistry::instance().add(
+    "none", [](config::TableReader&, const MethodSetting&) -> std::unique_ptr<Method> { return nullptr; });
 
-std::vector<std::string> MethodRegistry::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, make] : makers_) names.push_back(name);
-  return names;
-}
-
-MethodRegistry::Make MethodRegistry::find(const std::string& name) const {
-  const auto at = std::ranges::find(makers_, name, &std::pair<std::string, Make>::first);
-  return at == makers_.end() ? nullptr : at->second;
-}
+}  // namespace
 
 std::shared_ptr<const Method> read_method(const config::Value& value, const std::string& key,
                                           const MethodSetting& setting, config::Diagnostics& diagnostics) {
@@ -44,12 +24,9 @@ std::shared_ptr<const Method> read_method(const config::Value& value, const std:
     table = config::Value(config::Value::Table{{"type", value, value.position()}}, value.position());
   config::TableReader reader(table, diagnostics, fmt::format("[{}]", key));
   const size_t errors = diagnostics.errors().size();
-  std::vector<std::string> known = MethodRegistry::instance().names();
-  known.insert(known.begin(), "none");
-  const std::string name = reader.require_choice("type", known);
-  if (diagnostics.errors().size() > errors) return nullptr;  // its keys are those of who knows which type
-  std::shared_ptr<const Method> method;
-  if (name != "none") method = MethodRegistry::instance().find(name)(reader, setting);
+  if (!reader.has("type")) reader.error("", fmt::format("[{}] needs a 'type', as \"2bit\"", key));
+  std::shared_ptr<const Method> method = MethodRegistry::instance().read(reader, "none", setting);
+  if (diagnostics.errors().size() > errors) return nullptr;  // unknown keys are those of who knows which type
   reader.finish();
   return diagnostics.errors().size() > errors ? nullptr : method;
 }

@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "compress/codec.h"
-#include "config/table_reader.h"
+#include "config/registry.h"
 
 namespace dtrain::compress {
 
@@ -48,17 +48,7 @@ struct MethodSetting {
   bool nesterov = false;
 };
 
-class MethodRegistry {
- public:
-  using Make = std::unique_ptr<Method> (*)(config::TableReader& reader, const MethodSetting& setting);
-  static MethodRegistry& instance();
-  bool add(std::string name, Make make);
-  std::vector<std::string> names() const;  // sorted
-  Make find(const std::string& name) const;
-
- private:
-  std::vector<std::pair<std::string, Make>> makers_;  // sorted by name
-};
+using MethodRegistry = config::Registry<Method, const MethodSetting&>;
 
 // `value` is that of `key` ("train.compression"): a method's name, or a table with its name as `type` and its keys.
 // Null for "none", and where there are mistakes, which go to `diagnostics`.

@@ -1,6 +1,6 @@
 // The types of one extensible kind, by name. Each type registers itself from its own file before main; read-only after
 // that. A type's maker reads its keys from the table that names it; mistakes go to the reader's diagnostics, and what
-// it returns is usable only if there are none.
+// it returns is usable only if there are none. Args is what else makers are given.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 
 namespace dtrain::config {
 
-template <typename Product>
+template <typename Product, typename... Args>
 class Registry {
  public:
-  using Make = std::unique_ptr<Product> (*)(TableReader& reader);
+  using Make = std::unique_ptr<Product> (*)(TableReader& reader, Args... args);
 
   static Registry& instance() {
     static Registry registry;
@@ -39,11 +39,11 @@ class Registry {
 
   // Reads the key `type`, then the keys of that type. An unknown type is reported, with the nearest known one, and read
   // as the default; the keys that it has are then not reported as unknown.
-  std::unique_ptr<Product> read(TableReader& reader, const std::string& standard) const {
+  std::unique_ptr<Product> read(TableReader& reader, const std::string& standard, Args... args) const {
     const std::string name = reader.choice("type", standard, names());
     const auto at = find(name);
     DTRAIN_CHECK(at != makers_.end() && at->first == name, "'{}' is not registered", name);
-    return at->second(reader);
+    return at->second(reader, args...);
   }
 
  private:

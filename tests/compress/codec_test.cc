@@ -10,6 +10,13 @@
 namespace dtrain::compress {
 namespace {
 
+std::vector<std::string> method_names() {
+  std::vector<std::string> names = MethodRegistry::instance().names();
+  std::erase(names, "none");
+  EXPECT_EQ(names.size(), 6u);
+  return names;
+}
+
 TEST(Codecs, IdsThatTravel) {
   const std::pair<uint8_t, std::string> known[] = {{1, "fp16"}, {2, "bf16"}, {3, "1bit"}, {4, "2bit"}, {5, "sparse"}};
   for (const auto& [id, name] : known) {
@@ -21,7 +28,7 @@ TEST(Codecs, IdsThatTravel) {
 }
 
 TEST(Codecs, PayloadsOfAnotherLengthAreRefused) {
-  for (const std::string& name : MethodRegistry::instance().names()) {
+  for (const std::string& name : method_names()) {
     for (const size_t n : kSizes) {
       Sender sender("\"" + name + "\"", n);
       std::vector<std::byte> payload = sender.encode(normal(n, 1));
@@ -75,7 +82,7 @@ TEST(Codecs, AnyBytesAreRefusedOrDecoded) {
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     const Philox random(seed, 7, 8, 9);
     const size_t n = 1 + random.at(0) % 700;
-    for (const std::string& name : MethodRegistry::instance().names()) {
+    for (const std::string& name : method_names()) {
       Sender sender("\"" + name + "\"", n);
       std::vector<std::byte> payload = sender.encode(normal(n, seed));
       for (uint32_t flip = 0; flip < 3; ++flip)
