@@ -47,6 +47,8 @@ const char* name_of_known(MessageType type) {
       return "ShardPart";
     case MessageType::kWorkDone:
       return "WorkDone";
+    case MessageType::kWorkerRates:
+      return "WorkerRates";
     case MessageType::kMetricNode:
       return "MetricNode";
     case MessageType::kStop:

@@ -28,6 +28,7 @@ enum class MessageType : uint16_t {
   kFailure = 23,
   kShardPart = 24,
   kWorkDone = 25,
+  kWorkerRates = 26,
   // tensors: workers and shard servers
   kOffer = 30,
   kTake = 31,

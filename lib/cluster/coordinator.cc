@@ -124,6 +124,7 @@ Status Coordinator::on(wire::Rank from, const wire::Ready&) {
     begin_training_when_ready();
   } else if (task.info.computes && (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating)) {
     progressed();
+    if (phase_ == Phase::kTraining && mode().lockstep) send_worker_rates({from}, step_, rated_);
     assign();
   }
   return {};

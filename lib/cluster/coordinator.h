@@ -53,7 +53,8 @@ struct CoordinatorOptions {
   uint32_t min_workers = 0;
   Nanoseconds start_grace = 10 * kSecond;  // from when min_workers are there until the run begins without the others
   Nanoseconds start_timeout = 60 * kSecond, peer_timeout = 10 * kSecond, idle_timeout = 3600 * kSecond;
-  std::function<double(int64_t step)> rate;                          // of the servers' optimizer
+  std::function<double(int64_t step)> rate;                   // of the servers' optimizer
+  std::function<double(int64_t step)> worker_rate = nullptr;  // of steps that workers take by themselves; may be empty
   std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
   bool speculate = false;  // idle workers compute the share of one that is late
 };
@@ -119,6 +120,7 @@ class Coordinator {
   void assign_shares(const std::vector<wire::Rank>& workers);
   void assign_leases(const std::vector<wire::Rank>& workers);
   void send_rates();
+  void send_worker_rates(const std::vector<wire::Rank>& workers, int64_t from, int64_t until);
   void look_for_stragglers();
   Status on_lease_done(wire::Rank from, const wire::MetricNode& m);
   void report_step(const Metrics& metrics);

@@ -107,6 +107,8 @@ void Coordinator::assign_leases(const std::vector<wire::Rank>& workers) {
       const std::optional<Lease> lease = leases_.lease(rank);
       if (!lease) return;
       ++generation_;
+      const int64_t k = options_.micro_batches;
+      send_worker_rates({rank}, lease->first / k, (lease->last - 1) / k + 1);
       outbox_.send(rank, wire::Assign{.generation = generation_, .from = lease->first, .until = lease->last});
     }
   }
@@ -123,6 +125,14 @@ void Coordinator::send_rates() {
   wire::Rates rates{.from = rated_, .rates = {}};
   for (; rated_ < until; rated_ += mode().stride) rates.rates.push_back(options_.rate(rated_));
   send_to_servers(rates);
+  if (mode().lockstep) send_worker_rates(ready_workers(), rates.from, rated_);
+}
+
+void Coordinator::send_worker_rates(const std::vector<wire::Rank>& workers, int64_t from, int64_t until) {
+  if (!options_.worker_rate) return;
+  wire::WorkerRates rates{.from = from, .rates = {}};
+  for (int64_t step = from; step < until; ++step) rates.rates.push_back(options_.worker_rate(step));
+  for (const wire::Rank rank : workers) outbox_.send(rank, rates);
 }
 
 Status Coordinator::on(wire::Rank from, const wire::MetricNode& m) {

@@ -18,7 +18,7 @@ class Local final : public AdmissionRule {
 };
 
 std::unique_ptr<AdmissionRule> make(config::TableReader& reader) {
-  constexpr int64_t kMost = 1'000'000;
+  constexpr int64_t kMost = 10'000;  // the rates of two rounds are one message
   return std::make_unique<Local>(reader.require_integer("steps", 1, kMost));
 }
 

@@ -1,6 +1,7 @@
 // Bounded staleness (the stale synchronous parallel model: Ho et al. 2013; Bösen's ssp_consistency_controller): step c
 // may be computed from any version from max(0, c − s) on, the newest there is. Versions are made as in synchronous
-// training, of all micro-batches of a step, so that with s = 0 it is that. A worker that is too far ahead waits.
+// training, of all micro-batches of a step, so that with s = 0 it is that. A worker waits a little for version c before
+// it is content with an older one (fresh gradients are worth more than the time), and as long as it must for c − s.
 #include <algorithm>
 
 #include "consistency/registry.h"

@@ -46,6 +46,8 @@ Status InlineWorker::pump_until(const std::function<bool()>& done) {
   return {};
 }
 
+double InlineWorker::rate(const worker::Work&, int64_t step) { return worker_->protocol().rate(step); }
+
 void InlineWorker::metrics(const worker::Work& work, const Metrics& metrics) {
   worker_->protocol().metrics(work, metrics);
 }

@@ -23,6 +23,7 @@ class InlineWorker final : public WorkerDriver, private worker::StepPort {
  private:
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
+  double rate(const worker::Work& work, int64_t step) override;
   void metrics(const worker::Work& work, const Metrics& metrics) override;
   void gradient(const worker::Work& work, const graph::ParameterOutput& sum,
                 std::shared_ptr<const void> owner) override;

@@ -16,7 +16,7 @@ namespace {
 Result<MemoryEstimate> estimate(const RunDefinition& run, const ps::BlockTable& table, uint32_t micro_batches,
                                 uint32_t workers, bool alone) {
   graph::CompileOptions options;
-  options.own_gradients = WorkerSide::needs_no_gradients(alone, micro_batches);
+  options.own_gradients = WorkerSide::needs_no_gradients(run, alone, micro_batches);
   options.compute = compute_type(run.spec.train);
   DTRAIN_TRY_ASSIGN(const auto program,
                     graph::Executable::compile(*run.network, graph::Mode::kTrain, run.spec.train.batch / micro_batches,

@@ -37,6 +37,7 @@ Role receiver(const wire::Message& message) {
     case T::kPull:
       return Role::kServer;
     case T::kAssign:
+    case T::kWorkerRates:
     case T::kTake:
     case T::kAbsorbed:
     case T::kParameterChunk:

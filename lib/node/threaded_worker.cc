@@ -1,5 +1,7 @@
 #include "node/threaded_worker.h"
 
+#include <utility>
+
 namespace dtrain::node {
 
 void ThreadedWorker::begin(std::unique_ptr<WorkerSide> worker, Listener& listener) {
@@ -39,7 +41,9 @@ void ThreadedWorker::compute() {
   if (const Status status = worker_->prepare(); !status) return failed(status.error());
   post_([this] { listener_->worker_prepared(); });
   while (const std::optional<worker::Work> work = wait_for_work()) {
+    began_ = std::chrono::steady_clock::now();
     const Status status = worker_->run(*work, *this);
+    took_ = std::chrono::steady_clock::now() - began_ - std::exchange(waited_, {});
     std::lock_guard lock(mutex_);
     const bool of_use = !stopping_ && !worker_->protocol().cancelled(*work);
     worker_->protocol().finished(*work);
@@ -58,15 +62,27 @@ std::optional<worker::Work> ThreadedWorker::wait_for_work() {
 
 // No deadline here: the loop thread hears when a peer is lost, and stops this one.
 Status ThreadedWorker::wait(const worker::Work& work, const std::function<bool()>& done) {
+  return wait_until(work, done, std::nullopt);
+}
+
+Status ThreadedWorker::wait_until(const worker::Work& work, const std::function<bool()>& done,
+                                  std::optional<std::chrono::steady_clock::time_point> impatient_at) {
   std::unique_lock lock(mutex_);
   bool cancelled = false;
-  changed_.wait(lock, [&] { return stopping_ || (cancelled = worker_->protocol().cancelled(work)) || done(); });
+  const auto over = [&] { return stopping_ || (cancelled = worker_->protocol().cancelled(work)) || done(); };
+  if (impatient_at && !changed_.wait_until(lock, *impatient_at, over)) worker_->protocol().hurry();
+  changed_.wait(lock, over);
   if (stopping_ || cancelled) return fail(ExitCode::kInterrupted, "the work is of no use any more");
   return {};
 }
 
+// Fresh parameters are worth half of a work's time.
 Status ThreadedWorker::await_parameter(const worker::Work& work, ParameterIndex p) {
-  return wait(work, [&] { return worker_->protocol().parameter_ready(p, work.step); });
+  const auto from = std::chrono::steady_clock::now();
+  const Status status = wait_until(
+      work, [&] { return worker_->protocol().parameter_ready(p, work.step); }, began_ + took_ / 2);
+  waited_ += std::chrono::steady_clock::now() - from;
+  return status;
 }
 
 Status ThreadedWorker::await_memory(const worker::Work& work, const std::function<bool()>& free) {
@@ -76,6 +92,11 @@ Status ThreadedWorker::await_memory(const worker::Work& work, const std::functio
 // The loop may be waiting in stop(): for the end of an op, not of a whole backward pass.
 Status ThreadedWorker::still_wanted(const worker::Work& work) {
   return wait(work, [] { return true; });
+}
+
+double ThreadedWorker::rate(const worker::Work&, int64_t step) {
+  std::lock_guard lock(mutex_);
+  return worker_->protocol().rate(step);
 }
 
 void ThreadedWorker::metrics(const worker::Work& work, const Metrics& metrics) {

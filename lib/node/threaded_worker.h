@@ -5,6 +5,7 @@
 // posted to the loop, in order.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -32,10 +33,13 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
   std::optional<worker::Work> wait_for_work();
   // Waits until `done()`, called under the mutex, holds; an error where the work is of no use any more.
   Status wait(const worker::Work& work, const std::function<bool()>& done);
+  Status wait_until(const worker::Work& work, const std::function<bool()>& done,
+                    std::optional<std::chrono::steady_clock::time_point> impatient_at);
 
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
   Status still_wanted(const worker::Work& work) override;
+  double rate(const worker::Work& work, int64_t step) override;
   void metrics(const worker::Work& work, const Metrics& metrics) override;
   void gradient(const worker::Work& work, const graph::ParameterOutput& sum,
                 std::shared_ptr<const void> owner) override;
@@ -46,6 +50,9 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;  // under mutex_
+  // When the work in progress was begun, and how long the last one took. Only how patient it is depends on them.
+  std::chrono::steady_clock::time_point began_;
+  std::chrono::steady_clock::duration took_{}, waited_{};
   std::thread thread_;
 };
 

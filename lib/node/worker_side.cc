@@ -27,9 +27,10 @@ WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, co
                        std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once, worker::OpProfile* profile)
     : run_(run),
       memory_(memory),
+      in_place_(uses_gradients_at_once),
       begin_(begin),
       profile_(profile),
-      own_gradients_(needs_no_gradients(uses_gradients_at_once, begin.micro_batches)),
+      own_gradients_(needs_no_gradients(run, uses_gradients_at_once, begin.micro_batches)),
       protocol_(worker::WorkerProtocol::make(table, protocol_setup(memory, std::move(server_ranks), begin, run.rule),
                                              outbox)),
       pool_(table.parameters(),
@@ -59,6 +60,17 @@ Result<worker::StepEngine::Setup> WorkerSide::engine_setup(const RunDefinition& 
 Status WorkerSide::prepare() {
   DTRAIN_TRY_ASSIGN(auto setup, engine_setup(run_, memory_, begin_, own_gradients_));
   setup.profile = profile_;
+  const consistency::Mode& mode = run_.rule->mode();
+  const optim::OptimizerSpec& own = run_.local_steps() ? run_.worker_optimizer : run_.optimizer;
+  if (mode.single || run_.local_steps()) setup.clip_norm = own.clip_norm;
+  setup.own_steps = mode.stride;
+  setup.optimizer = run_.worker_optimizer.optimizer;
+  setup.any_version = !mode.lockstep;
+  // In place the parameters are the servers', which move them.
+  setup.descends = mode.fetch_every > 1 && !in_place_;
+  setup.memory.assign(memory_.pointers().begin(), memory_.pointers().end());
+  // A push may be the sum of several gradients, or under way while the next is made.
+  setup.more_sets = (mode.push_every > 1 ? 1 : 0) + (mode.fetch_every > 1 ? 1 : 0);
   engine_.emplace(run_.network->parameters(), std::move(setup), *feed_, pool_);
   return {};
 }

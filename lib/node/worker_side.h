@@ -19,9 +19,12 @@ namespace dtrain::node {
 
 class WorkerSide {
  public:
-  // Whether a run can do without memory for a set of gradients: its driver uses each one before the next is made.
-  static bool needs_no_gradients(bool uses_gradients_at_once, uint32_t micro_batches) {
-    return uses_gradients_at_once && micro_batches == 1;
+  // Whether a run can do without memory for a set of gradients: its driver uses each one before the next is made, and
+  // nothing is done with a whole gradient.
+  static bool needs_no_gradients(const RunDefinition& run, bool uses_gradients_at_once, uint32_t micro_batches) {
+    const consistency::Mode& mode = run.rule->mode();
+    const bool plain = mode.lockstep && mode.stride == 1 && !mode.single;
+    return plain && uses_gradients_at_once && micro_batches == 1;
   }
   // `memory` is where parameters lie (the servers' own, in one process) and must outlive it, like all that is referred
   // to.
@@ -45,6 +48,7 @@ class WorkerSide {
  private:
   const RunDefinition& run_;
   const worker::ParameterStorage& memory_;
+  const bool in_place_;
   const wire::Begin begin_;
   worker::OpProfile* const profile_;
   const bool own_gradients_;  // of the program: no set of them is kept

@@ -17,6 +17,16 @@ DTRAIN_CLONES void add_loop(float* out, const float* a, const float* b, size_t n
   for (size_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
 }
 
+DTRAIN_CLONES void subtract_loop(float* out, const float* a, const float* b, size_t n) {
+  DTRAIN_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) out[i] = a[i] - b[i];
+}
+
+DTRAIN_CLONES void scale_loop(float* values, float by, size_t n) {
+  DTRAIN_INDEPENDENT
+  for (size_t i = 0; i < n; ++i) values[i] *= by;
+}
+
 DTRAIN_CLONES void divide_loop(float* out, const float* values, float by, size_t n) {
   DTRAIN_INDEPENDENT
   for (size_t i = 0; i < n; ++i) out[i] = values[i] / by;
@@ -62,6 +72,13 @@ void divide(std::span<float> out, std::span<const float> values, float by) {
   DTRAIN_CHECK(out.size() == values.size());
   divide_loop(out.data(), values.data(), by, out.size());
 }
+
+void subtract(std::span<float> out, std::span<const float> a, std::span<const float> b) {
+  DTRAIN_CHECK(out.size() == a.size() && out.size() == b.size());
+  subtract_loop(out.data(), a.data(), b.data(), out.size());
+}
+
+void scale(std::span<float> values, float by) { scale_loop(values.data(), by, values.size()); }
 
 void compensate(std::span<float> out, std::span<const float> g, std::span<const float> now, std::span<const float> then,
                 float lambda) {

@@ -6,9 +6,11 @@
 
 namespace dtrain::ps {
 
-void add(std::span<float> into, std::span<const float> other);                       // into += other
-void add(std::span<float> out, std::span<const float> a, std::span<const float> b);  // out = a + b
-void divide(std::span<float> out, std::span<const float> values, float by);          // out = values / by
+void add(std::span<float> into, std::span<const float> other);                            // into += other
+void add(std::span<float> out, std::span<const float> a, std::span<const float> b);       // out = a + b
+void subtract(std::span<float> out, std::span<const float> a, std::span<const float> b);  // out = a − b
+void scale(std::span<float> values, float by);                                            // values *= by
+void divide(std::span<float> out, std::span<const float> values, float by);               // out = values / by
 // out = g + lambda · g ⊙ g ⊙ (now − then).
 void compensate(std::span<float> out, std::span<const float> g, std::span<const float> now, std::span<const float> then,
                 float lambda);

@@ -241,6 +241,7 @@ Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
     return {};
   }
   if (newest) {
+    std::erase_if(b.parked, [&](const ParkedPull& p) { return p.from == from; });
     send_block(from, b, b.version);
   } else if ((m.version == b.version && !torn) || (m.version + stride() == b.version && b.older)) {
     send_block(from, b, m.version);

@@ -58,7 +58,7 @@ Status SimTask::dispatch(wire::Rank from, const wire::Message& message, ByteSpan
           leaving_ = true;
           worker_.reset();
           transport().send(0, wire::Stopped{});
-        } else if constexpr (std::is_same_v<M, wire::Assign> || std::is_same_v<M, wire::Take> ||
+        } else if constexpr (std::is_same_v<M, wire::Assign> || std::is_same_v<M, wire::WorkerRates> || std::is_same_v<M, wire::Take> ||
                              std::is_same_v<M, wire::Absorbed> || std::is_same_v<M, wire::ParameterChunk> ||
                              std::is_same_v<M, wire::Gone>) {
           if (worker_) return worker_->on_message(from, message, payload);

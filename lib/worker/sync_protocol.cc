@@ -24,6 +24,7 @@ SyncProtocol::SyncProtocol(const ps::BlockTable& table, Setup setup, wire::Outbo
 
 Status SyncProtocol::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   if (const auto* m = std::get_if<wire::Assign>(&message)) return on(from, *m);
+  if (const auto* m = std::get_if<wire::WorkerRates>(&message)) return rates_.add(*m, floor_);
   if (const auto* m = std::get_if<wire::Take>(&message)) return offers_.on(from, *m);
   if (const auto* m = std::get_if<wire::Absorbed>(&message)) return on(from, *m);
   if (const auto* m = std::get_if<wire::ParameterChunk>(&message)) return on(from, *m, payload);
@@ -103,17 +104,22 @@ void SyncProtocol::want() {
       held.missing = 0;
       continue;
     }
-    pull(id);
+    held.missing = table_.block(id).all_chunks();
+    ++incomplete_;
+    pull(id, step_);
   }
   if (incomplete_ == 0) complete();
 }
 
-void SyncProtocol::pull(uint32_t id) {
-  held_[id].missing = table_.block(id).all_chunks();
-  ++incomplete_;
-  const bool exact = kind_ == wire::StepKind::kEval;  // what is evaluated is a version, not some
-  outbox_.send(setup_.server_ranks[table_.block(id).server],
-               wire::Pull{.block = id, .version = exact ? step_ : rule_->oldest(step_)});
+void SyncProtocol::pull(uint32_t id, int64_t least) {
+  outbox_.send(setup_.server_ranks[table_.block(id).server], wire::Pull{.block = id, .version = least});
+}
+
+// What is evaluated is a version, not some.
+void SyncProtocol::hurry() {
+  if (!mode().newest || kind_ == wire::StepKind::kEval || rule_->oldest(step_) == step_) return;
+  for (uint32_t id = 0; id < held_.size(); ++id)
+    if (held_[id].missing != 0 && held_[id].version < 0) pull(id, rule_->oldest(step_));
 }
 
 void SyncProtocol::complete() {
@@ -208,6 +214,8 @@ std::optional<Work> SyncProtocol::next_work() const {
   if (!assign_ || current_ || want_due_) return std::nullopt;
   const auto nodes = remaining(*assign_, step_);
   if (nodes.empty()) return std::nullopt;
+  const bool own_steps = mode().stride > 1 && kind_ == wire::StepKind::kTrain;
+  if (own_steps && !rates_.has(step_, step_ + mode().stride)) return std::nullopt;
   ps::Node node = nodes.front();
   if (mode().single && kind_ == wire::StepKind::kTrain) node.last = node.first + 1;
   return Work{kind_, step_, node};

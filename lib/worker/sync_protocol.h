@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/known_rates.h"
 #include "worker/offered_gradients.h"
 #include "worker/worker_protocol.h"
 
@@ -26,12 +27,14 @@ class SyncProtocol final : public WorkerProtocol {
   Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload = {}) override;
   std::optional<Work> next_work() const override;
   bool parameter_ready(ParameterIndex parameter, int64_t step) const override;
+  void hurry() override;
   bool cancelled(const Work& work) const override;
   void started(const Work& work) override;
   void metrics(const Work& work, const Metrics& metrics) override;
   void gradient(const Work& work, const Sum& sum, std::shared_ptr<const void> owner) override;
   void finished(const Work& work) override;
   size_t unanswered(const Work& work) const override { return offers_.unanswered(work); }
+  double rate(int64_t step) const override { return rates_.at(step); }
   int64_t step() const override { return step_; }
 
  private:
@@ -58,7 +61,7 @@ class SyncProtocol final : public WorkerProtocol {
   void move(wire::StepKind kind, int64_t step);
   // Wants every block for step_, and pulls what memory does not hold.
   void want();
-  void pull(uint32_t block);
+  void pull(uint32_t block, int64_t least);
   // All blocks are there.
   void complete();
   // On to the next step, when the share of this one is done.
@@ -71,6 +74,7 @@ class SyncProtocol final : public WorkerProtocol {
   const std::shared_ptr<const consistency::AdmissionRule> rule_;
   wire::Outbox& outbox_;
   OfferedGradients offers_;
+  KnownRates rates_;
   std::optional<wire::Assign> assign_;
   wire::StepKind kind_ = wire::StepKind::kTrain;
   int64_t step_ = -1;

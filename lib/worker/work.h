@@ -13,6 +13,7 @@ struct Work {
   wire::StepKind kind = wire::StepKind::kTrain;
   int64_t step = 0;
   ps::Node node;
+  bool push = true;  // its gradient leaves, with those of works before that did not
 
   auto operator<=>(const Work&) const = default;
 };

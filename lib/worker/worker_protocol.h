@@ -36,7 +36,7 @@ class WorkerProtocol {
   static std::unique_ptr<WorkerProtocol> make(const ps::BlockTable& table, Setup setup, wire::Outbox& outbox);
   virtual ~WorkerProtocol() = default;
 
-  // Assign, Take, Absorbed, ParameterChunk, Gone. An error means that the peer broke the protocol.
+  // Assign, WorkerRates, Take, Absorbed, ParameterChunk, Gone. An error means that the peer broke the protocol.
   virtual Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload = {}) = 0;
 
   // What the compute side should do next, one at a time; nothing while a work is in progress. Parameters may still be
@@ -44,6 +44,8 @@ class WorkerProtocol {
   virtual std::optional<Work> next_work() const = 0;
   // Whether all of parameter p is in memory, fit for step `step`.
   virtual bool parameter_ready(ParameterIndex parameter, int64_t step) const = 0;
+  // The compute side has waited for parameters as long as it likes: older ones will do, if the mode allows.
+  virtual void hurry() {}
   // Whether the work in progress is of no use any more. The compute side then leaves it and says finished; until it
   // does, parameter memory keeps the version.
   virtual bool cancelled(const Work& work) const = 0;
@@ -64,6 +66,9 @@ class WorkerProtocol {
   // How many blocks of this work's gradients still wait for the servers' answer: at 0 their memory is free, but for
   // what messages under way hold.
   virtual size_t unanswered(const Work& work) const = 0;
+
+  // The learning rate of a step, for a worker that takes steps of its own; REQUIRES that a work of it was given out.
+  virtual double rate(int64_t step) const = 0;
 
   // The step that it works on, or whose parameters it waits for; -1 before the first assignment.
   virtual int64_t step() const = 0;

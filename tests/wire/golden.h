@@ -92,6 +92,8 @@ inline const std::vector<Golden>& goldens() {
        "08000000000000000001000000000000e803000000000000"},
       {WorkDone{.step = 3, .first = 0, .last = 2}, "WorkDone{step=3, first=0, last=2}",
        "03000000000000000000000002000000"},
+      {WorkerRates{.from = 9, .rates = {0.5}}, "WorkerRates{from=9, rates=[0.5]}",
+       "090000000000000001000000000000000000e03f"},
       {Offer{.step = 3, .block = 2, .first = 0, .last = 4}, "Offer{step=3, block=2, first=0, last=4}",
        "0300000000000000020000000000000004000000"},
       {Take{.step = 3, .block = 2, .first = 0, .last = 4, .chunks = 0x80000001},

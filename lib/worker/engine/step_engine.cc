@@ -1,5 +1,6 @@
 #include "worker/engine/step_engine.h"
 
+#include "optim/optimizer_spec.h"
 #include "ps/chunk_math.h"
 
 namespace dtrain::worker {
@@ -9,8 +10,15 @@ namespace dtrain::worker {
 class StepEngine::Backward final : public graph::Observer {
  public:
   Backward(StepEngine& engine, const Work& work, StepPort& port, std::span<Partial> partials, const Partial& running,
-           const Metrics& metrics, bool last)
-      : engine_(engine), work_(work), port_(port), partials_(partials), running_(running), raw_(metrics), last_(last) {
+           const Metrics& metrics, bool last, bool holds = false)
+      : engine_(engine),
+        work_(work),
+        port_(port),
+        partials_(partials),
+        running_(running),
+        raw_(metrics),
+        last_(last),
+        holds_(holds) {
     if (work.kind == wire::StepKind::kTrain) profile_ = engine.setup_.profile;
   }
 
@@ -25,17 +33,17 @@ class StepEngine::Backward final : public graph::Observer {
     for (size_t i = partials_.size(); i-- > 0;) sum_ = partials_[i].metrics + sum_;
     if (last_) port_.metrics(work_, sum_);
     forward_done_ = true;
-    for (const graph::ParameterOutput& out : early_) leave(out);
+    if (!holds_) leave_held();
   }
 
   // A running statistic is final in the middle of the forward pass. It leaves only with the gradients: a node of step t
   // says that every parameter was there at version t, and that the metrics are on their way.
   void ready(const graph::ParameterOutput& out) override {
     if (!running_.gradients) return;
-    if (forward_done_)
+    if (forward_done_ && !holds_)
       leave(out);
     else
-      early_.push_back(out);
+      held_.push_back(out);
   }
 
   void computed(int op) override {
@@ -47,6 +55,11 @@ class StepEngine::Backward final : public graph::Observer {
   }
 
   const Metrics& sum() const { return sum_; }
+  std::span<const graph::ParameterOutput> held() const { return held_; }
+  void leave_held() {
+    for (const graph::ParameterOutput& out : held_) leave(out);
+    held_.clear();
+  }
 
  private:
   void leave(graph::ParameterOutput out) {
@@ -67,19 +80,25 @@ class StepEngine::Backward final : public graph::Observer {
   std::span<Partial> partials_;  // those that this micro-batch completes, outermost first
   const Partial& running_;
   const Metrics& raw_;
-  const bool last_;
+  const bool last_, holds_;
   OpProfile* profile_ = nullptr;
   bool forward_done_ = false;
-  std::vector<graph::ParameterOutput> early_;
+  std::vector<graph::ParameterOutput> held_;
   Metrics sum_;
 };
 
 StepEngine::StepEngine(std::span<const ParameterInfo> parameters, Setup setup, BatchFeed& feed, GradientPool& pool)
-    : parameters_(parameters), setup_(std::move(setup)), feed_(feed), pool_(pool), seen_(parameters.size(), -1) {}
+    : parameters_(parameters), setup_(std::move(setup)), feed_(feed), pool_(pool), seen_(parameters.size(), -1) {
+  if (setup_.optimizer) own_.emplace(parameters_, setup_.optimizer);
+}
 
 Status StepEngine::run(const Work& work, StepPort& port) {
   std::vector<Partial> partials;
-  for (uint32_t m = work.node.first; m < work.node.last; ++m) DTRAIN_TRY(run_micro_batch(work, m, port, partials));
+  const bool rounds = own_ && work.kind == wire::StepKind::kTrain;
+  if (setup_.any_version) forget_versions();
+  accrues_ |= !work.push;
+  for (uint32_t m = work.node.first; m < work.node.last; ++m)
+    DTRAIN_TRY(rounds ? run_round(work, m, port, partials) : run_micro_batch(work, m, port, partials));
   return {};
 }
 
@@ -96,7 +115,7 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
   Metrics metrics;
   const uint32_t merges = closing(work, micro_batch);
   Backward backward(*this, work, port, std::span(partials).last(merges), running, metrics,
-                    micro_batch + 1 == work.node.last);
+                    micro_batch + 1 == work.node.last, training && holds());
   const graph::Binding binding{setup_.values, training ? running.gradients->pointers() : std::span<float* const>(),
                                &metrics};
   const ops::RunContext context{setup_.seed, work.step, micro_batch * program.micro_batch(), micro.valid};
@@ -105,19 +124,119 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
   DTRAIN_TRY(program.run({micro.samples, micro.labels}, binding, context, backward));
   if (profile) profile->end();
 
-  // The subtree that ends here lies in the set of its leftmost micro-batch; the others are free again.
+  if (training && holds() && settle(work, backward.held(), port, running)) backward.leave_held();
+  keep(std::move(running), backward.sum(), merges, partials);
+  return {};
+}
+
+// The subtree that ends here lies in the set of its leftmost micro-batch; the others are free again.
+void StepEngine::keep(Partial running, Metrics metrics, uint32_t merges, std::vector<Partial>& partials) {
   if (merges > 0) {
     running = std::move(partials[partials.size() - merges]);
     partials.resize(partials.size() - merges);
   }
-  running.metrics = backward.sum();
+  running.metrics = metrics;
   partials.push_back(std::move(running));
+}
+
+bool StepEngine::settle(const Work& work, std::span<const graph::ParameterOutput> outputs, StepPort& port,
+                        const Partial& running) {
+  const auto trainable = [&](const graph::ParameterOutput& out) {
+    return parameters_[static_cast<size_t>(out.parameter)].kind == ParameterKind::kTrainable;
+  };
+  const auto values = [&](const graph::ParameterOutput& out) {
+    return std::span(running.gradients->at(out.parameter) + out.first, static_cast<size_t>(out.elements));
+  };
+  if (setup_.clip_norm) {
+    const double factor = optim::clip_factor(gradient_norm(parameters_, outputs), *setup_.clip_norm);
+    for (const graph::ParameterOutput& out : outputs)
+      if (factor < 1.0 && trainable(out)) ps::scale(values(out), static_cast<float>(factor));
+  }
+  if (setup_.descends) {
+    const double rate = port.rate(work, work.step);
+    for (const graph::ParameterOutput& out : outputs) {
+      const double own = rate * parameters_[static_cast<size_t>(out.parameter)].rate_multiplier;
+      float* const to = setup_.memory[static_cast<size_t>(out.parameter)] + out.first;
+      const std::span<float> from = values(out);
+      for (size_t i = 0; i < from.size(); ++i)
+        to[i] = trainable(out) ? to[i] - static_cast<float>(own) * from[i] : from[i];
+    }
+  }
+  if (accrued_) {  // of statistics the latest counts
+    for (const graph::ParameterOutput& out : outputs)
+      if (trainable(out))
+        ps::add(values(out), {accrued_->at(out.parameter) + out.first, static_cast<size_t>(out.elements)});
+    accrued_.reset();
+  }
+  if (!work.push) accrued_ = running.gradients;
+  return work.push;
+}
+
+// A round of steps on a copy; what leaves is how far it went. The last run of the program hands over the metrics and
+// gradients of the whole round.
+Status StepEngine::run_round(const Work& work, uint32_t micro_batch, StepPort& port, std::vector<Partial>& partials) {
+  class Step final : public graph::Observer {
+   public:
+    Step(StepEngine& engine, const Work& work, StepPort& port, bool first)
+        : engine_(engine), work_(work), port_(port), first_(first) {}
+    Status need_parameter(ParameterIndex p) override {
+      if (!first_) return {};
+      DTRAIN_TRY(port_.await_parameter(work_, p));
+      engine_.own_->load(p, engine_.setup_.values[static_cast<size_t>(p)]);
+      engine_.setup_.train->parameter_changed(p);
+      return {};
+    }
+    void ready(const graph::ParameterOutput& out) override { outputs.push_back(out); }
+    Status step_done(int) override { return port_.still_wanted(work_); }
+    std::vector<graph::ParameterOutput> outputs;
+
+   private:
+    StepEngine& engine_;
+    const Work& work_;
+    StepPort& port_;
+    const bool first_;
+  };
+
+  graph::Executable& program = *setup_.train;
+  Partial running;
+  DTRAIN_TRY_ASSIGN(running.gradients, lease(work, port));
+  const std::span<float* const> copy = own_->values();
+  const std::vector<const float*> values(copy.begin(), copy.end());
+  Metrics sum;
+  std::vector<graph::ParameterOutput> outputs;
+  own_->begin();
+  for (int64_t s = 0; s < setup_.own_steps; ++s) {
+    const Work own{work.kind, work.step + s, {micro_batch, micro_batch + 1}};
+    DTRAIN_TRY_ASSIGN(const Micro micro, feed_.take(own, micro_batch));
+    Metrics metrics;
+    Step step(*this, work, port, s == 0);
+    const graph::Binding binding{values, running.gradients->pointers(), &metrics};
+    const ops::RunContext context{setup_.seed, own.step, micro_batch * program.micro_batch(), micro.valid};
+    DTRAIN_TRY(program.run({micro.samples, micro.labels}, binding, context, step));
+    sum += metrics;
+    outputs = std::move(step.outputs);
+    const double factor =
+        setup_.clip_norm ? optim::clip_factor(gradient_norm(parameters_, outputs), *setup_.clip_norm) : 1.0;
+    own_->apply(outputs, s, port.rate(work, own.step), static_cast<float>(factor));
+    for (const graph::ParameterOutput& out : outputs) program.parameter_changed(out.parameter);
+  }
+
+  const uint32_t merges = closing(work, micro_batch);
+  Backward end(*this, work, port, std::span(partials).last(merges), running, sum, micro_batch + 1 == work.node.last);
+  end.metrics_ready();
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].kind == ParameterKind::kFrozen) continue;
+    const auto p = static_cast<ParameterIndex>(i);
+    own_->result(p, setup_.values[i], running.gradients->at(p));
+    end.ready({p, 0, parameters_[i].shape.elements(), running.gradients->at(p)});
+  }
+  keep(std::move(running), end.sum(), merges, partials);
   return {};
 }
 
 Result<GradientPool::Lease> StepEngine::lease(const Work& work, StepPort& port) {
   GradientPool::Lease lease;
-  auto try_it = [&] { return (lease = pool_.try_lease(sets_needed(work.node.size()))) != nullptr; };
+  auto try_it = [&] { return (lease = pool_.try_lease(sets_needed(work.node.size()) + setup_.more_sets)) != nullptr; };
   if (!try_it()) DTRAIN_TRY(port.await_memory(work, try_it));
   return lease;
 }

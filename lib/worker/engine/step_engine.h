@@ -13,6 +13,7 @@
 #include "worker/engine/batch_feed.h"
 #include "worker/engine/gradient_pool.h"
 #include "worker/engine/op_profile.h"
+#include "worker/engine/own_steps.h"
 #include "worker/engine/step_port.h"
 
 namespace dtrain::worker {
@@ -26,6 +27,15 @@ class StepEngine {
     std::vector<const float*> values;                // parameter memory, plain
     std::unique_ptr<graph::Executable> train, eval;  // eval may be null
     OpProfile* profile = nullptr;                    // of training
+
+    // What a mode without a gradient for every step and from every worker wants (consistency/).
+    std::optional<double> clip_norm;                    // of each micro-batch's gradient
+    int64_t own_steps = 1;                              // of a round
+    std::shared_ptr<const optim::Optimizer> optimizer;  // of these steps; null: there are no rounds
+    bool any_version = false;                           // parameters may differ from work to work of one step
+    bool descends = false;                              // between fetches, on the parameter memory itself
+    std::vector<float*> memory;                         // that memory, where it descends
+    size_t more_sets = 0;                               // of gradients, beyond what a node needs
   };
   // `parameters`, `feed`, `pool` and the memory outlive the engine.
   StepEngine(std::span<const ParameterInfo> parameters, Setup setup, BatchFeed& feed, GradientPool& pool);
@@ -48,6 +58,13 @@ class StepEngine {
   class Backward;
 
   Status run_micro_batch(const Work& work, uint32_t micro_batch, StepPort& port, std::vector<Partial>& partials);
+  Status run_round(const Work& work, uint32_t micro_batch, StepPort& port, std::vector<Partial>& partials);
+  void keep(Partial running, Metrics metrics, uint32_t merges, std::vector<Partial>& partials);
+  // Gradients do not leave as they come, but when all are there.
+  bool holds() const { return setup_.clip_norm || setup_.descends || accrues_; }
+  // Clips, descends, adds what was held back; whether the sum leaves now.
+  bool settle(const Work& work, std::span<const graph::ParameterOutput> outputs, StepPort& port,
+              const Partial& running);
   Result<GradientPool::Lease> lease(const Work& work, StepPort& port);
   void note_version(ParameterIndex p, int64_t version);
   // How many subtrees of the node, leaves aside, end with this micro-batch: so many additions follow it.
@@ -58,6 +75,9 @@ class StepEngine {
   BatchFeed& feed_;
   GradientPool& pool_;
   std::vector<int64_t> seen_;  // version of each parameter that the executables know
+  std::optional<OwnSteps> own_;
+  bool accrues_ = false;         // some works do not push
+  GradientPool::Lease accrued_;  // the sum of those
 };
 
 }  // namespace dtrain::worker

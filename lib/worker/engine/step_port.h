@@ -22,6 +22,8 @@ class StepPort {
   virtual Status await_memory(const Work& work, const std::function<bool()>& free) = 0;
   // Asked between ops, so that a work that is of no use any more does not go on to its end: an error ends it.
   virtual Status still_wanted(const Work&) { return {}; }
+  // The learning rate of a step of the work's round, for an engine that takes steps by itself.
+  virtual double rate(const Work&, int64_t /*step*/) { return 0.0; }
   virtual void metrics(const Work& work, const Metrics& metrics) = 0;
   // The sum over the node of a parameter's output, or of a piece of it that is whole blocks. The values stay as they
   // are while `owner` is held.
