@@ -1,5 +1,6 @@
-// Ports for tasks on this machine that nobody can take in between: sockets that are bound and listening already, to be
-// inherited by the tasks.
+// Ports for tasks on this machine that nobody can take in between: sockets that are bound already, to be inherited by
+// the tasks. They do not listen yet: who came through before the task is there would have missed its Unix-domain
+// socket.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 namespace dtrain::launch {
 
 struct ReservedPort {
-  int fd = -1;  // listening on 127.0.0.1, owned by the caller; close-on-exec: each is for one task alone
+  int fd = -1;  // bound to 127.0.0.1, owned by the caller; close-on-exec: each is for one task alone
   uint16_t port = 0;
 };
 

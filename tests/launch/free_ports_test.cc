@@ -12,18 +12,19 @@
 namespace dtrain::launch {
 namespace {
 
-bool connects(uint16_t port) {
+bool can_bind(uint16_t port) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   close(fd);
-  return connected;
+  return bound;
 }
 
-TEST(FreePorts, AreDifferentAndListenAlready) {
+// They do not listen: whoever dials waits for the task itself.
+TEST(FreePorts, AreDifferentAndTaken) {
   const auto ports = reserve_ports(5);
   ASSERT_TRUE(ports) << ports.error().message;
   ASSERT_EQ(ports->size(), 5u);
@@ -31,12 +32,16 @@ TEST(FreePorts, AreDifferentAndListenAlready) {
   for (const ReservedPort& p : *ports) {
     numbers.insert(p.port);
     EXPECT_NE(p.port, 0);
-    EXPECT_TRUE(connects(p.port));
+    EXPECT_FALSE(can_bind(p.port));
+    int listens = 1;
+    socklen_t size = sizeof(listens);
+    getsockopt(p.fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size);
+    EXPECT_EQ(listens, 0);
   }
   EXPECT_EQ(numbers.size(), 5u);
   for (const ReservedPort& p : *ports) {
     close(p.fd);
-    EXPECT_FALSE(connects(p.port));
+    EXPECT_TRUE(can_bind(p.port));
   }
 }
 
