@@ -3,9 +3,10 @@
 // not counted. Not thread-safe.
 //
 // Part of the pool, enough for one block's partial sums, is a reserve for the first unfinished block. What is taken on
-// it is taken from left to right: the sums over a prefix [0, p) are at most ⌈log₂ K⌉, whatever was offered, and the
-// next node is always one that the run needs. The rest serves whoever comes. A node that needs no further sum is always
-// taken.
+// it is taken from left to right: it begins where the prefix [0, p) of what is there ends, or before, so that it joins
+// the prefix when it comes, and the sums over a prefix are at most ⌈log₂ K⌉, whatever was offered; and the next node is
+// always one that the run needs. The rest serves whoever comes: each node that is under way or held counts as one sum.
+// A node whose sibling is held, or the root, needs no further one and is always taken.
 #pragma once
 
 #include <algorithm>
@@ -29,15 +30,13 @@ class Admission {
     return elements <= kPushedElements ? 0 : static_cast<size_t>(elements) * sizeof(float) * fold_depth(micro_batches);
   }
 
-  // `next`: the node is of the first unfinished block, and begins where that chunk's prefix ends or before.
-  bool admits(size_t more_bytes, bool next) const {
-    return more_bytes == 0 || next || used_ + more_bytes + reserve_ <= pool_;
-  }
+  // Whether there is room for so much more outside the reserve.
+  bool admits(size_t more_bytes) const { return used_ + more_bytes + reserve_ <= pool_; }
   void set_used(size_t before, size_t after) {
     used_ = used_ - before + after;
     peak_ = std::max(peak_, used_);
   }
-  size_t used() const { return used_; }
+  size_t used() const { return used_; }  // outside the reserve
   size_t peak() const { return peak_; }
   size_t pool() const { return pool_; }
 

@@ -12,49 +12,43 @@ bool ArrivalSum::covers(const Node& node) const {
   return complete_ || std::find(added_.begin(), added_.end(), node.first) != added_.end();
 }
 
-uint32_t ArrivalSum::need(std::span<const Node> promised) const {
-  if (complete_ || needed_ == 1) return 0;
-  return added_.empty() && promised.empty() ? 0 : 1;
-}
-
-const float* ArrivalSum::add(const Node& node, std::span<const float> values, SumPool& pool, float* root) {
+const float* ArrivalSum::add(const Node& node, std::span<const float> values, SumPool& pool, float* root,
+                             bool in_reserve) {
   DTRAIN_CHECK(!covers(node) && node.size() == 1);
   const size_t n = values.size();
+  const bool sums = !pool.counts_only();
   added_.push_back(node.first);
   complete_ = added_.size() == needed_;
+  in_reserve_ |= in_reserve;
   if (needed_ == 1) {
     if (!root) return values.data();
-    std::memcpy(root, values.data(), n * sizeof(float));
+    if (sums) std::memcpy(root, values.data(), n * sizeof(float));
     return root;
   }
   if (sum_.size() == 0) {
     sum_ = pool.acquire(n);
-    std::memcpy(sum_.data(), values.data(), n * sizeof(float));
+    if (sums) std::memcpy(sum_.data(), values.data(), n * sizeof(float));
     return nullptr;
   }
-  const std::span<float> sum = sum_.as<float>().first(n);
-  if (!complete_) {
-    ps::add(sum, values);
-    return nullptr;
+  float* const sum = sum_.as<float>().data();
+  if (!complete_ || !root) {
+    if (sums) ps::add({sum, n}, values);
+    return complete_ ? sum : nullptr;
   }
-  if (!root) {
-    ps::add(sum, values);
-    return sum.data();
-  }
-  ps::add({root, n}, sum, values);
-  free(pool);
+  if (sums) ps::add({root, n}, {sum, n}, values);
+  free(pool, n);
   return root;
 }
 
-void ArrivalSum::free(SumPool& pool) {
-  if (sum_.size() > 0) pool.release(std::move(sum_));
+void ArrivalSum::free(SumPool& pool, size_t elements) {
+  if (sum_.size() > 0) pool.release(std::move(sum_), elements);
   sum_ = Buffer();
 }
 
-void ArrivalSum::reset(SumPool& pool) {
-  free(pool);
+void ArrivalSum::reset(SumPool& pool, size_t elements) {
+  free(pool, elements);
   added_.clear();
-  complete_ = false;
+  complete_ = in_reserve_ = false;
 }
 
 }  // namespace dtrain::ps

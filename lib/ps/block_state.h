@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <vector>
@@ -13,13 +14,21 @@
 
 namespace dtrain::ps {
 
-struct BlockOffer {
-  wire::Rank from = 0;
+struct OfferKey {
   int64_t step = 0;
   Node node;
-  uint32_t asked = 0;  // bit i: chunk i was asked for and has not come
-  uint32_t taken = 0;  // bit i: chunk i has come
+  wire::Rank from = 0;
+  auto operator<=>(const OfferKey&) const = default;
 };
+
+// Bit i is of chunk i.
+struct BlockOffer {
+  uint32_t asked = 0;       // was asked for and has not come
+  uint32_t taken = 0;       // has come
+  uint32_t counted = 0;     // of those asked for: has room in the pool,
+  uint32_t in_reserve = 0;  // or in the reserve; the others need none
+};
+using Offers = std::map<OfferKey, BlockOffer>;
 
 struct ParkedPull {
   wire::Rank from = 0;
@@ -28,6 +37,7 @@ struct ParkedPull {
 
 struct BlockChunk {
   std::unique_ptr<PartialSum> sum;
+  uint32_t promised = 0;  // nodes under way that have room in the pool
   size_t reserved = 0;    // bytes of the pool that its partial sums may come to need
   uint32_t measured = 0;  // rounds of norms that it has had its part in
   bool applied = false;
@@ -41,6 +51,9 @@ struct StepSum {
 };
 
 struct BlockState {
+  BlockState() = default;
+  BlockState(BlockState&&) = default;
+
   uint32_t id = 0;
   Block block;
   uint32_t squares_at = 0;  // of its first chunk among this server's trainable chunks
@@ -55,8 +68,10 @@ struct BlockState {
 
   std::vector<StepSum> steps;      // of the step that makes the next version, and of those that workers may be ahead
   uint32_t applied = 0;            // chunks of the next version
-  std::vector<BlockOffer> offers;  // unanswered, in the order of their coming
-  std::vector<ParkedPull> parked;  // at most one a peer
+  Offers waiting, offers;          // unanswered: those of which something is still to be asked for, and the others
+  std::deque<OfferKey> queue;      // without lockstep: those that wait, in the order of their coming
+  std::vector<ParkedPull> parked;  // at most one a peer, in the order of their coming
+  std::vector<bool> parks;         // by rank: it has one; as long as the highest that ever had
   // What each peer was sent last, where delays are compensated.
   std::map<wire::Rank, std::shared_ptr<Buffer>> read;
 

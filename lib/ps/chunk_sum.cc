@@ -7,33 +7,31 @@
 #include "ps/chunk_math.h"
 
 namespace dtrain::ps {
-namespace {
 
-// What ChunkSum::need says, for the nodes in `nodes` that lie in `at`.
-uint32_t need_in(const Node& at, std::span<const Node> nodes) {
-  bool whole = false, parts = false;
-  for (const Node& n : nodes) {
-    whole |= n == at;
-    parts |= n != at && at.contains(n);
-  }
-  if (!parts) return whole ? 1 : 0;
-  const uint32_t middle = split(at);
-  const Node left{at.first, middle}, right{middle, at.last};
-  bool left_part = false, right_part = false, left_whole = false, right_whole = false;
-  for (const Node& n : nodes) {
-    left_whole |= n == left;
-    right_whole |= n == right;
-    left_part |= n != left && left.contains(n);
-    right_part |= n != right && right.contains(n);
-  }
-  if (left_whole && right_whole && !left_part && !right_part) return 1;
-  return need_in(left, nodes) + need_in(right, nodes);
+ChunkSum::Place ChunkSum::at(uint32_t first) {
+  return std::lower_bound(held_.begin(), held_.end(), first,
+                          [](const Held& h, uint32_t f) { return h.node.first < f; });
 }
 
-}  // namespace
+// What is held is disjoint: only the last that begins no later than the node may contain it.
+const ChunkSum::Held* ChunkSum::find_holder(const Node& node) const {
+  auto place = at(node.first);
+  if (place == held_.end() || place->node.first != node.first) {
+    if (place == held_.begin()) return nullptr;
+    --place;
+  }
+  return place->node.contains(node) ? &*place : nullptr;
+}
 
-bool ChunkSum::covers(const Node& node) const {
-  return complete_ || std::any_of(held_.begin(), held_.end(), [&](const Held& h) { return h.node.contains(node); });
+bool ChunkSum::holds(const Node& node) const {
+  const auto place = at(node.first);
+  return place != held_.end() && place->node == node;
+}
+
+Node ChunkSum::holder(const Node& node) const {
+  const Held* held = find_holder(node);
+  DTRAIN_CHECK(held != nullptr);
+  return held->node;
 }
 
 uint32_t ChunkSum::prefix() const {
@@ -45,86 +43,88 @@ uint32_t ChunkSum::prefix() const {
   return end;
 }
 
-uint32_t ChunkSum::need(std::span<const Node> promised) const {
-  if (complete_) return 0;
-  const Node root{0, micro_batches_};
-  std::vector<Node> nodes;
-  for (const Held& h : held_) nodes.push_back(h.node);
-  for (const Node& p : promised)
-    if (p != root && !covers(p)) nodes.push_back(p);
-  return need_in(root, nodes);
+// A sum that a node joins goes only into that node's parent, or makes way for an ancestor, which covers the node.
+bool ChunkSum::joins(const Node& node) const {
+  return node.size() == micro_batches_ || holds(sibling(node, micro_batches_));
 }
 
-const float* ChunkSum::add(const Node& node, std::span<const float> values, SumPool& pool, float* root) {
+void ChunkSum::erase(Place first, Place last) {
+  for (Place place = first; place != last; ++place) counted_ -= !place->in_reserve;
+  held_.erase(first, last);
+}
+
+const float* ChunkSum::add(const Node& node, std::span<const float> values, SumPool& pool, float* root,
+                           bool in_reserve) {
   DTRAIN_CHECK(!covers(node));
   const size_t n = values.size();
+  const bool sums = !pool.counts_only();
   const Node whole{0, micro_batches_};
-  Node at = node;
-  Buffer sum;  // of `at`; empty: it still lies in `values`
+  Node up = node;
+  Buffer sum;  // of `up`; empty: it still lies in `values`
   const float* from = values.data();
   Buffer spare;  // of a descendant
 
-  for (size_t i = 0; i < held_.size();) {
-    if (!node.contains(held_[i].node)) {
-      ++i;
-      continue;
-    }
-    if (spare.size() > 0) pool.release(std::move(spare));
-    spare = std::move(held_[i].sum);
-    held_.erase(held_.begin() + static_cast<ptrdiff_t>(i));
+  const Place inside = at(node.first);
+  Place behind = inside;
+  for (; behind != held_.end() && behind->node.first < node.last; ++behind) {
+    if (spare.size() > 0) pool.release(std::move(spare), n);
+    spare = std::move(behind->sum);
+    in_reserve |= behind->in_reserve;
   }
+  erase(inside, behind);
 
-  while (at != whole) {
-    const Node other = sibling(at, micro_batches_);
-    const auto place = std::lower_bound(held_.begin(), held_.end(), at.first,
-                                        [](const Held& h, uint32_t f) { return h.node.first < f; });
-    const auto found = other.first < at.first ? (place == held_.begin() ? held_.end() : place - 1) : place;
+  while (up != whole) {
+    const Node other = sibling(up, micro_batches_);
+    const Place found = at(other.first);
     if (found == held_.end() || found->node != other) {
       if (sum.size() == 0) {
         sum = spare.size() > 0 ? std::move(spare) : pool.acquire(n);
-        std::memcpy(sum.data(), from, n * sizeof(float));
+        if (sums) std::memcpy(sum.data(), from, n * sizeof(float));
       } else if (spare.size() > 0) {
-        pool.release(std::move(spare));
+        pool.release(std::move(spare), n);
       }
-      held_.insert(place, {at, std::move(sum)});
+      held_.insert(at(up.first), {up, std::move(sum), in_reserve});
+      counted_ += !in_reserve;
       return nullptr;
     }
-    at = parent(at, micro_batches_);
-    if (at == whole && root) {
-      ps::add({root, n}, found->sum.as<float>().first(n), {from, n});
+    in_reserve |= found->in_reserve;
+    up = parent(up, micro_batches_);
+    if (up == whole && root) {
+      if (sums) ps::add({root, n}, found->sum.as<float>().first(n), {from, n});
       from = root;
       break;
     }
-    ps::add(found->sum.as<float>().first(n), {from, n});
-    if (sum.size() > 0) pool.release(std::move(sum));
+    if (sums) ps::add(found->sum.as<float>().first(n), {from, n});
+    if (sum.size() > 0) pool.release(std::move(sum), n);
     sum = std::move(found->sum);
     from = sum.as<float>().data();
-    held_.erase(found);
+    erase(found, found + 1);
   }
 
-  if (spare.size() > 0) pool.release(std::move(spare));
+  if (spare.size() > 0) pool.release(std::move(spare), n);
   if (root && from != root) {
-    std::memcpy(root, from, n * sizeof(float));
+    if (sums) std::memcpy(root, from, n * sizeof(float));
     from = root;
   }
-  free(pool);
+  free(pool, n);
   complete_ = true;
   if (sum.size() > 0) {
     if (from == root)
-      pool.release(std::move(sum));
+      pool.release(std::move(sum), n);
     else
-      held_.push_back({whole, std::move(sum)});
+      held_.push_back({whole, std::move(sum), true});
   }
   return from;
 }
 
-void ChunkSum::free(SumPool& pool) {
-  for (Held& h : held_) pool.release(std::move(h.sum));
+void ChunkSum::free(SumPool& pool, size_t elements) {
+  for (Held& h : held_) pool.release(std::move(h.sum), elements);
   held_.clear();
+  counted_ = 0;
 }
 
-void ChunkSum::reset(SumPool& pool) {
-  free(pool);
+void ChunkSum::reset(SumPool& pool, size_t elements) {
+  free(pool, elements);
   complete_ = false;
 }
 

@@ -44,6 +44,8 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
       outbox_(outbox),
       snapshots_(snapshots),
       place_(table.blocks().size(), kNotHere),
+      sums_(options_.counts_only),
+      pushed_sums_(options_.counts_only),
       admission_(table, server, options_.micro_batches, options_.pool_bytes) {
   DTRAIN_CHECK(server < table.servers() && options_.micro_batches > 0);
   DTRAIN_CHECK(options_.in_place.empty() || options_.in_place.size() == table.parameters().size());
@@ -76,8 +78,10 @@ void ShardServer::load(uint32_t block, std::span<const float> values, std::span<
     if (values.data() != b.in_place) std::memcpy(b.in_place, values.data(), bytes);
   } else {
     b.newest = std::make_shared<Buffer>(bytes);
-    std::memcpy(b.newest->data(), values.data(), bytes);
+    if (!options_.counts_only) std::memcpy(b.newest->data(), values.data(), bytes);
   }
+  b.loaded = true;
+  if (options_.counts_only) return;
   for (size_t s = 0; s < b.slots.size(); ++s) {
     if (slots.empty()) {
       b.slots[s].zero();
@@ -86,7 +90,6 @@ void ShardServer::load(uint32_t block, std::span<const float> values, std::span<
     DTRAIN_CHECK(slots[s].size() == b.elements());
     std::memcpy(b.slots[s].data(), slots[s].data(), bytes);
   }
-  b.loaded = true;
 }
 
 void ShardServer::start(int64_t version) {
@@ -95,10 +98,13 @@ void ShardServer::start(int64_t version) {
     b.version = version;
     b.older.reset();
     b.next.reset();
+    b.waiting.clear();
     b.offers.clear();
+    b.queue.clear();
     b.parked.clear();
+    b.parks.clear();
     b.read.clear();
-    for (StepSum& sum : b.steps) clear(sum);
+    for (StepSum& sum : b.steps) clear(b, sum);
     b.applied = 0;
   }
   waiting_.clear();
@@ -157,15 +163,17 @@ Status ShardServer::on(wire::Rank from, const wire::Offer& m) {
     ++counters_.ignored;
     return {};
   }
-  if (find_offer(b, from, m.step, node)) return {};
-  BlockOffer& offer = b.offers.emplace_back(BlockOffer{from, m.step, node});
+  const OfferKey key{m.step, node, from};
+  if (b.waiting.contains(key) || b.offers.contains(key)) return {};
   if (known(b, m.step, node)) {
     ++counters_.duplicates;
     counters_.late += late(b, m.step);
-    settle(b);
-  } else if (!take(b, offer, false)) {
-    waiting_.insert(place_[b.id]);
+    absorbed(from, m.step, b, node, late(b, m.step));
+    return {};
   }
+  auto at = b.waiting.emplace(key, BlockOffer{}).first;
+  take_waiting(b, at);
+  if (!lockstep() && b.waiting.contains(key)) b.queue.push_back(key);
   return {};
 }
 
@@ -179,34 +187,54 @@ Status ShardServer::on(wire::Rank from, const wire::NodeChunk& m, ByteSpan paylo
     return broken(from,
                   fmt::format("chunk {} of block {} has {} bytes, not {}", m.chunk, m.block, bytes, payload.size()));
 
-  BlockOffer* offer = find_offer(b, from, m.step, node);
+  BlockOffer* offer = nullptr;
+  for (Offers* offers : {&b.offers, &b.waiting})
+    if (const auto at = offers->find({m.step, node, from}); at != offers->end()) offer = &at->second;
   const uint32_t bit = 1u << m.chunk;
   const bool asked = offer && (offer->asked & bit);
   if (early(b, m.step) || !(asked || b.block.pushed())) {
     ++counters_.ignored;
     return {};
   }
-  if (asked) {
-    offer->asked &= ~bit;
-    offer->taken |= bit;
-  }
-
   const size_t used = admission_.used();
   const size_t first = first_unfinished();
   const bool dropped = late(b, m.step);
   const int64_t version = b.version;
+  bool in_reserve = false;
+  if (asked) {
+    offer->asked &= ~bit;
+    offer->taken |= bit;
+    in_reserve = offer->in_reserve & bit;
+    if (!dropped && (offer->counted & bit)) --sum_of(b, m.step).chunks[m.chunk].promised;
+  }
+
+  bool completed = false;  // of this step's sums the last chunk
   if (dropped || sum_of(b, m.step).chunks[m.chunk].sum->covers(node)) {
     ++counters_.duplicates;
     counters_.late += dropped;
   } else {
     counters_.bytes_taken += bytes;
-    add(b, m.step, m.chunk, from, node, payload);
+    add(b, m.step, m.chunk, from, node, payload, in_reserve);
+    completed = late(b, m.step) || sum_of(b, m.step).roots == b.block.chunks();
   }
   account(b, m.step, m.chunk);
   if (!asked) absorbed(from, m.step, b, node, dropped);
-  settle(b);
-  const bool more = admission_.used() < used || first_unfinished() != first || (!lockstep() && b.version != version);
-  if (!waiting_.empty()) take_waiting(more ? nullptr : &b);
+  if (completed || !lockstep())
+    settle_all(b);
+  else
+    settle_around(b, m.step, m.chunk, node);
+  if (b.waiting.empty()) {
+    waiting_.erase(place_[b.id]);
+    b.queue.clear();
+  }
+  if (waiting_.empty()) return {};
+  if (!lockstep()) {
+    if (b.version != version) take_queued(b);
+    return {};
+  }
+  if (!completed && !dropped) take_joining(b, m.step, m.chunk, node);
+  if (first_unfinished() != first || place_[b.id] == first) take_next();
+  if (admission_.used() < used) take_while_room();
   return {};
 }
 
@@ -231,12 +259,13 @@ Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
   const bool newest = rule_->mode().newest;
   const bool torn = b.in_place && b.applied > 0;
   if (m.version > b.version || (newest && torn)) {
-    const auto mine =
-        std::find_if(b.parked.begin(), b.parked.end(), [&](const ParkedPull& p) { return p.from == from; });
-    if (mine != b.parked.end()) {
-      mine->version = m.version;
+    if (b.parks.size() <= from) b.parks.resize(from + 1);
+    if (b.parks[from]) {
+      std::find_if(b.parked.begin(), b.parked.end(), [&](const ParkedPull& p) { return p.from == from; })->version =
+          m.version;
     } else {
       b.parked.push_back({from, m.version});
+      b.parks[from] = true;
     }
     return {};
   }
@@ -267,7 +296,7 @@ Status ShardServer::on(wire::Rank from, const wire::Rates& m) {
   measure_all();
   apply_ready();
   finish_steps();
-  if (!lockstep() && !waiting_.empty()) take_waiting(nullptr);
+  if (!lockstep()) take_all();
   return {};
 }
 

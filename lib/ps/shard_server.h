@@ -61,6 +61,9 @@ struct ShardServerOptions {
   wire::Rank coordinator = 0;
   std::vector<float*> in_place;                                      // empty, or where each parameter's values lie
   std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
+  // Bookkeeping without arithmetic: values are never read nor written, payloads count by their size. For simulations of
+  // clusters whose tensors would fill no machine's memory.
+  bool counts_only = false;
 };
 
 struct ShardCounters {
@@ -97,6 +100,7 @@ class ShardServer {
   std::span<const float> values(uint32_t block) const;  // the newest
   const ShardCounters& counters() const { return counters_; }
   const Admission& admission() const { return admission_; }
+  const SumPool& sums() const { return sums_; }  // of blocks that are offered
 
  private:
   Status on(wire::Rank from, const wire::Offer& m);
@@ -116,15 +120,20 @@ class ShardServer {
 
   // Offers (shard_server_offers.cc).
   void absorbed(wire::Rank to, int64_t step, const BlockState& b, const Node& node, bool dropped);
-  void settle(BlockState& b);
-  bool take(BlockState& b, BlockOffer& offer, bool only_free);
-  void take_waiting(const BlockState* only);  // null: all
+  void settle(BlockState& b, Offers& offers, Offers::iterator first, Offers::iterator last);
+  void settle_all(BlockState& b);
+  void settle_around(BlockState& b, int64_t step, uint32_t chunk, const Node& node);
+  bool take(BlockState& b, const OfferKey& key, BlockOffer& offer);
+  void take_waiting(BlockState& b, Offers::iterator& at);
+  void take_queued(BlockState& b);
+  void take_next();
+  void take_joining(BlockState& b, int64_t step, uint32_t chunk, const Node& node);
+  void take_while_room();
+  void take_all();
   void account(BlockState& b, int64_t step, uint32_t chunk);
-  size_t reserve_bytes(const BlockState& b, int64_t step, uint32_t chunk, const Node* extra) const;
   bool held_by_another(const BlockState& b, const BlockOffer& offer) const;
   void abandon(BlockState& b);
   size_t first_unfinished();
-  static BlockOffer* find_offer(BlockState& b, wire::Rank from, int64_t step, const Node& node);
   bool known(const BlockState& b, int64_t step, const Node& node) const;
 
   // Sums and versions (shard_server_step.cc).
@@ -133,7 +142,8 @@ class ShardServer {
   size_t place_of(const BlockState& b, int64_t step) const {
     return lockstep() ? static_cast<size_t>((step - b.version) / stride()) : 0;
   }
-  void add(BlockState& b, int64_t step, uint32_t chunk, wire::Rank from, const Node& node, ByteSpan payload);
+  void add(BlockState& b, int64_t step, uint32_t chunk, wire::Rank from, const Node& node, ByteSpan payload,
+           bool in_reserve);
   std::span<const float> compensated(const BlockState& b, uint32_t chunk, wire::Rank from,
                                      std::span<const float> gradient);
   bool may_apply(const BlockState& b) const;
@@ -143,7 +153,7 @@ class ShardServer {
   void commit(BlockState& b);
   void finish_steps();
   void begin_step();
-  void clear(StepSum& sum);
+  void clear(BlockState& b, StepSum& sum);
   void next_step(BlockState& b);
   void not_finite(const BlockState& b, uint32_t chunk, const float* values, const char* what);
   std::vector<float*> slots_at(BlockState& b, size_t first);
@@ -156,6 +166,7 @@ class ShardServer {
   void send_block(wire::Rank to, BlockState& b, int64_t version);
   bool lockstep() const { return rule_->mode().lockstep; }
   int64_t stride() const { return rule_->mode().stride; }
+  SumPool& sums_of(const BlockState& b) { return b.block.pushed() ? pushed_sums_ : sums_; }
   BlockState& state(uint32_t block) { return blocks_[place_[block]]; }
   const BlockState& state(uint32_t block) const { return blocks_[place_[block]]; }
 
@@ -170,7 +181,7 @@ class ShardServer {
 
   std::vector<BlockState> blocks_;  // of this server, ascending
   std::vector<uint32_t> place_;     // of a block id in blocks_, for this server's
-  SumPool pool_;
+  SumPool sums_, pushed_sums_;
   Admission admission_;
   std::set<uint32_t> waiting_;  // places of blocks with offers that lack room
   size_t first_unfinished_ = 0;

@@ -23,6 +23,11 @@ void ShardServer::measure(BlockState& b, uint32_t c) {
   const size_t first = b.chunk_first(c), n = b.chunk_elements(c);
   float* const root = b.front().root.as<float>().data() + first;
   const float* const values = b.values() + first;
+  if (options_.counts_only) {
+    ++chunk.measured;
+    if (++measured_ == norm_chunks_) send_norms();
+    return;
+  }
   if (directed) optimizer_.prepare(update_context(b), n, root, values, slots_at(b, first).data());
   for (size_t q = 0; q < wanted.size(); ++q) {
     const float* const measured = wanted[q] == NormOf::kValues ? values : root;

@@ -1,16 +1,12 @@
-// Offers: which are taken, and when they are answered.
+// Offers: which are taken, and when they are answered. In lockstep, what a message costs here does not grow with the
+// number of workers, but for a logarithm.
 #include <algorithm>
 #include <cstring>
 
+#include "ps/chunk_sum.h"
 #include "ps/shard_server.h"
 
 namespace dtrain::ps {
-
-BlockOffer* ShardServer::find_offer(BlockState& b, wire::Rank from, int64_t step, const Node& node) {
-  const auto at = std::find_if(b.offers.begin(), b.offers.end(),
-                               [&](const BlockOffer& o) { return o.from == from && o.step == step && o.node == node; });
-  return at == b.offers.end() ? nullptr : &*at;
-}
 
 bool ShardServer::known(const BlockState& b, int64_t step, const Node& node) const {
   if (late(b, step)) return true;
@@ -23,32 +19,48 @@ void ShardServer::absorbed(wire::Rank to, int64_t step, const BlockState& b, con
   outbox_.send(to, wire::Absorbed{step, b.id, node.first, node.last, b.version, dropped});
 }
 
-// Answers the offers of which all is known. What was asked for is awaited first, though it will be dropped: the answer
-// lets the worker write that memory again.
-void ShardServer::settle(BlockState& b) {
-  std::erase_if(b.offers, [&](const BlockOffer& offer) {
+// Answers the offers of [first, last) of which all is known. What was asked for is awaited first, though it will be
+// dropped: the answer lets the worker write that memory again.
+void ShardServer::settle(BlockState& b, Offers& offers, Offers::iterator first, Offers::iterator last) {
+  while (first != last) {
+    const auto& [key, offer] = *first;
     const bool all = offer.taken == b.block.all_chunks();
-    if (offer.asked != 0 || !(all || known(b, offer.step, offer.node))) return false;
-    absorbed(offer.from, offer.step, b, offer.node, !all && late(b, offer.step));
-    return true;
-  });
+    if (offer.asked != 0 || !(all || known(b, key.step, key.node))) {
+      ++first;
+      continue;
+    }
+    absorbed(key.from, key.step, b, key.node, !all && late(b, key.step));
+    first = offers.erase(first);
+  }
 }
 
-size_t ShardServer::reserve_bytes(const BlockState& b, int64_t step, uint32_t chunk, const Node* extra) const {
-  if (b.block.pushed() || pushes_ == 1) return 0;
-  std::vector<Node> promised;
-  for (const BlockOffer& offer : b.offers)
-    if (offer.step == step && (offer.asked & (1u << chunk))) promised.push_back(offer.node);
-  if (extra) promised.push_back(*extra);
-  return sum_of(b, step).chunks[chunk].sum->need(promised) * b.chunk_elements(chunk) * sizeof(float);
+void ShardServer::settle_all(BlockState& b) {
+  for (Offers* offers : {&b.waiting, &b.offers}) settle(b, *offers, offers->begin(), offers->end());
 }
 
-void ShardServer::account(BlockState& b, int64_t step, uint32_t chunk) {
-  if (pushes_ == 1 || step < b.version) return;
-  const size_t bytes = reserve_bytes(b, step, chunk, nullptr);
-  size_t& reserved = sum_of(b, step).chunks[chunk].reserved;
-  admission_.set_used(reserved, bytes);
-  reserved = bytes;
+// When a chunk of a node has come: what may be known by that lies inside the node, or is an ancestor that is covered.
+void ShardServer::settle_around(BlockState& b, int64_t step, uint32_t c, const Node& node) {
+  for (Offers* offers : {&b.waiting, &b.offers}) {
+    if (offers->empty()) continue;
+    settle(b, *offers, offers->lower_bound({step, {node.first, 0}, 0}), offers->lower_bound({step, {node.last, 0}, 0}));
+    if (late(b, step)) continue;
+    const auto* sum = dynamic_cast<const ChunkSum*>(sum_of(b, step).chunks[c].sum.get());
+    if (!sum || sum->complete()) continue;
+    const Node held = sum->holder(node);
+    for (Node up = node; up != held;) {
+      up = parent(up, options_.micro_batches);
+      if (up.first == node.first) continue;  // lies in the range above
+      settle(b, *offers, offers->lower_bound({step, up, 0}), offers->upper_bound({step, up, UINT32_MAX}));
+    }
+  }
+}
+
+void ShardServer::account(BlockState& b, int64_t step, uint32_t c) {
+  if (b.block.pushed() || pushes_ == 1 || late(b, step)) return;
+  BlockChunk& chunk = sum_of(b, step).chunks[c];
+  const size_t bytes = chunk.sum->need(chunk.promised) * b.chunk_elements(c) * sizeof(float);
+  admission_.set_used(chunk.reserved, bytes);
+  chunk.reserved = bytes;
 }
 
 // The place of the first block whose sums are not complete and need the pool; blocks_.size() if there is none.
@@ -63,54 +75,113 @@ size_t ShardServer::first_unfinished() {
 
 // Without lockstep a block takes one push at a time, so that all its chunks have had the same ones.
 bool ShardServer::held_by_another(const BlockState& b, const BlockOffer& offer) const {
-  return !lockstep() && (b.applied > 0 || std::any_of(b.offers.begin(), b.offers.end(), [&](const BlockOffer& other) {
-                           return &other != &offer && other.asked != 0;
-                         }));
+  if (lockstep()) return false;
+  const auto another = [&](const auto& entry) { return &entry.second != &offer && entry.second.asked != 0; };
+  return b.applied > 0 || std::any_of(b.offers.begin(), b.offers.end(), another);
 }
 
 // Asks for what is missing of an offered node, as far as there is room. Returns whether nothing is left to ask for.
-// `only_free`: only what needs no further memory.
-bool ShardServer::take(BlockState& b, BlockOffer& offer, bool only_free) {
-  if (late(b, offer.step) || offer.asked == b.block.all_chunks()) return true;
+bool ShardServer::take(BlockState& b, const OfferKey& key, BlockOffer& offer) {
+  if (late(b, key.step) || offer.asked == b.block.all_chunks()) return true;
   if (!lockstep() && rates_.empty()) return false;
   if (held_by_another(b, offer)) return offer.asked != 0 || offer.taken != 0;
-  const bool first = place_[b.id] == first_unfinished() && offer.step == step_;
-  std::vector<BlockChunk>& chunks = sum_of(b, offer.step).chunks;
+  const bool first = place_[b.id] == first_unfinished() && key.step == step_;
+  std::vector<BlockChunk>& chunks = sum_of(b, key.step).chunks;
   uint32_t mask = 0;
   bool all = true;
   for (uint32_t c = 0; c < b.block.chunks(); ++c) {
     BlockChunk& chunk = chunks[c];
     const uint32_t bit = 1u << c;
-    if ((offer.asked & bit) || chunk.sum->covers(offer.node)) continue;
-    const size_t bytes = reserve_bytes(b, offer.step, c, &offer.node);
-    const size_t more = bytes > chunk.reserved ? bytes - chunk.reserved : 0;
-    const bool next = first && offer.node.first <= chunk.sum->prefix();
-    if (more > 0 && (only_free || !admission_.admits(more, next))) {
-      all = false;
-      continue;
+    if ((offer.asked & bit) || chunk.sum->covers(key.node)) continue;
+    if (b.block.pushed() || pushes_ == 1 || chunk.sum->joins(key.node)) {
+      // needs no sum of the pool
+    } else if (first && key.node.first <= chunk.sum->prefix()) {
+      offer.in_reserve |= bit;
+    } else {
+      const uint32_t more = chunk.sum->need(chunk.promised + 1) - chunk.sum->need(chunk.promised);
+      if (more > 0 && !admission_.admits(more * b.chunk_elements(c) * sizeof(float))) {
+        all = false;
+        continue;
+      }
+      offer.counted |= bit;
+      ++chunk.promised;
+      account(b, key.step, c);
     }
-    admission_.set_used(chunk.reserved, bytes);
-    chunk.reserved = bytes;
     offer.asked |= bit;
     mask |= bit;
   }
-  if (mask != 0) outbox_.send(offer.from, wire::Take{offer.step, b.id, offer.node.first, offer.node.last, mask});
+  if (mask != 0) outbox_.send(key.from, wire::Take{key.step, b.id, key.node.first, key.node.last, mask});
   return all;
 }
 
-void ShardServer::take_waiting(const BlockState* only) {
-  for (const bool only_free : {true, false}) {
-    for (auto at = waiting_.begin(); at != waiting_.end();) {
-      BlockState& b = blocks_[*at];
-      bool all = true;
-      if (only && only != &b) {
-        ++at;
-        continue;
-      }
-      for (BlockOffer& offer : b.offers) all &= take(b, offer, only_free);
-      at = all ? waiting_.erase(at) : std::next(at);
+// Takes what it can of one that waits, and goes on to the next. It waits no more when all was asked for.
+void ShardServer::take_waiting(BlockState& b, Offers::iterator& at) {
+  const auto next = std::next(at);
+  if (take(b, at->first, at->second)) b.offers.insert(b.waiting.extract(at));
+  at = next;
+  if (b.waiting.empty())
+    waiting_.erase(place_[b.id]);
+  else
+    waiting_.insert(place_[b.id]);
+}
+
+// Without lockstep: the next push, in the order of their coming.
+void ShardServer::take_queued(BlockState& b) {
+  while (!b.queue.empty()) {
+    auto at = b.waiting.find(b.queue.front());
+    if (at != b.waiting.end()) {
+      const size_t before = b.waiting.size();
+      take_waiting(b, at);
+      if (b.waiting.size() == before) return;  // another one is under way, or there is no rate
+    }
+    b.queue.pop_front();
+  }
+}
+
+// What the reserve is for: the next nodes of the first unfinished block.
+void ShardServer::take_next() {
+  const size_t first = first_unfinished();
+  if (first == blocks_.size()) return;
+  BlockState& b = blocks_[first];
+  uint32_t prefix = 0;
+  for (const BlockChunk& chunk : b.front().chunks)
+    if (!chunk.sum->complete()) prefix = std::max(prefix, chunk.sum->prefix());
+  for (auto at = b.waiting.lower_bound({step_, {0, 0}, 0});
+       at != b.waiting.end() && at->first.step == step_ && at->first.node.first <= prefix;)
+    take_waiting(b, at);
+}
+
+// What needs no sum of its own, now that this one is there.
+void ShardServer::take_joining(BlockState& b, int64_t step, uint32_t c, const Node& node) {
+  const PartialSum& sum = *sum_of(b, step).chunks[c].sum;
+  if (b.waiting.empty() || sum.complete()) return;
+  OfferKey first{step, {0, 0}, 0}, last{step, {UINT32_MAX, 0}, 0};  // of sums in the order of arrival: whoever comes
+  if (const auto* tree = dynamic_cast<const ChunkSum*>(&sum)) {
+    const Node other = sibling(tree->holder(node), options_.micro_batches);
+    first = {step, other, 0};
+    last = {step, other, UINT32_MAX};
+  }
+  for (auto at = b.waiting.lower_bound(first); at != b.waiting.end() && at->first <= last;) take_waiting(b, at);
+}
+
+void ShardServer::take_while_room() {
+  for (auto place = waiting_.begin(); place != waiting_.end();) {
+    BlockState& b = blocks_[*place++];  // which may leave the set
+    for (auto at = b.waiting.begin(); at != b.waiting.end();) {
+      const size_t before = b.waiting.size();
+      take_waiting(b, at);
+      if (b.waiting.size() == before) return;  // no room
     }
   }
+}
+
+void ShardServer::take_all() {
+  if (lockstep()) {
+    take_next();
+    take_while_room();
+    return;
+  }
+  for (auto place = waiting_.begin(); place != waiting_.end();) take_queued(blocks_[*place++]);
 }
 
 // A push that ends in the middle of a block: what has not come of it is zero.
@@ -119,7 +190,7 @@ void ShardServer::abandon(BlockState& b) {
     if (b.front().chunks[c].applied) continue;
     float* const to = next_values(b) + b.chunk_first(c);
     const float* const from = b.values() + b.chunk_first(c);
-    if (to != from) std::memcpy(to, from, b.chunk_elements(c) * sizeof(float));
+    if (to != from && !options_.counts_only) std::memcpy(to, from, b.chunk_elements(c) * sizeof(float));
   }
   commit(b);
 }
@@ -127,19 +198,32 @@ void ShardServer::abandon(BlockState& b) {
 void ShardServer::peer_lost(wire::Rank peer) {
   for (BlockState& b : blocks_) {
     b.read.erase(peer);
-    std::erase_if(b.parked, [&](const ParkedPull& p) { return p.from == peer; });
-    const size_t erased = std::erase_if(b.offers, [&](const BlockOffer& o) { return o.from == peer; });
+    if (peer < b.parks.size() && b.parks[peer]) {
+      std::erase_if(b.parked, [&](const ParkedPull& p) { return p.from == peer; });
+      b.parks[peer] = false;
+    }
+    size_t erased = 0;
+    for (Offers* offers : {&b.waiting, &b.offers})
+      erased += std::erase_if(*offers, [&](const auto& entry) {
+        const auto& [key, offer] = entry;
+        if (key.from != peer) return false;
+        if (lockstep() && !late(b, key.step))
+          for (uint32_t c = 0; c < b.block.chunks(); ++c)
+            if (offer.asked & offer.counted & (1u << c)) --sum_of(b, key.step).chunks[c].promised;
+        return true;
+      });
     if (erased == 0 || !started_ || b.frozen()) continue;
+    if (b.waiting.empty()) waiting_.erase(place_[b.id]);
     if (!lockstep()) {
       // A push that is being taken by somebody else holds the block; else it was this peer's.
-      const bool held = std::any_of(b.offers.begin(), b.offers.end(), [](const BlockOffer& o) { return o.asked != 0; });
-      if (b.applied > 0 && !held) abandon(b);
+      const auto asked = [](const auto& entry) { return entry.second.asked != 0; };
+      if (b.applied > 0 && !std::any_of(b.offers.begin(), b.offers.end(), asked)) abandon(b);
       continue;
     }
     for (size_t i = 0; i < b.steps.size(); ++i)
       for (uint32_t c = 0; c < b.block.chunks(); ++c) account(b, b.version + static_cast<int64_t>(i) * stride(), c);
   }
-  take_waiting(nullptr);
+  take_all();
 }
 
 }  // namespace dtrain::ps

@@ -11,7 +11,8 @@
 
 namespace dtrain::ps {
 
-void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, const Node& node, ByteSpan payload) {
+void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, const Node& node, ByteSpan payload,
+                      bool in_reserve) {
   StepSum& sum = sum_of(b, step);
   BlockChunk& chunk = sum.chunks[c];
   const size_t n = b.chunk_elements(c);
@@ -22,26 +23,26 @@ void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, 
     payload = {aligned.data(), aligned.size()};
   }
   std::span<const float> values(reinterpret_cast<const float*>(payload.data()), n);
-  if (!lockstep() && b.trainable()) values = compensated(b, c, from, values);
+  if (!lockstep() && b.trainable() && !options_.counts_only) values = compensated(b, c, from, values);
 
   const bool front = &sum == &b.front();
   const bool now = front && may_apply(b);  // else the root has to wait, in memory of its own
   if (!now && sum.root.size() == 0) sum.root = Buffer(b.elements() * sizeof(float));
   float* const memory = now ? nullptr : sum.root.as<float>().data() + b.chunk_first(c);
-  const float* root = chunk.sum->add(node, values, pool_, memory);
+  const float* root = chunk.sum->add(node, values, sums_of(b), memory, in_reserve);
   if (!root) return;
 
   ++sum.roots;
   // The squares of a gradient are finite where it is.
   const bool squared = front && b.trainable() && !options_.norms.empty() && options_.norms[0][0] == NormOf::kGradient;
-  if (!squared && !all_finite({root, n})) {
+  if (!squared && !options_.counts_only && !all_finite({root, n})) {
     not_finite(b, c, root, b.trainable() ? "the gradient" : "the new value");
   } else if (now) {
     apply(b, c, root);
   } else if (front) {
     measure(b, c);
   }
-  chunk.sum->free(pool_);
+  chunk.sum->free(sums_of(b), n);
   if (b.applied == b.block.chunks()) commit(b);
 }
 
@@ -99,13 +100,15 @@ optim::UpdateContext ShardServer::update_context(const BlockState& b) const {
 void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
   const size_t first = b.chunk_first(c), n = b.chunk_elements(c);
   float* const to = next_values(b) + first;
-  if (b.trainable()) {
+  if (options_.counts_only) {
+    // nothing to be made of it
+  } else if (b.trainable()) {
     optimizer_.update(update_context(b), n, root, b.values() + first, to, slots_at(b, first).data());
   } else {
     divide({to, n}, {root, n}, static_cast<float>(pushes_));
   }
   // Large, but finite gradients and rates can still make values that are not: those must not become a version.
-  if (!all_finite({to, n})) return not_finite(b, c, to, "the new value");
+  if (!options_.counts_only && !all_finite({to, n})) return not_finite(b, c, to, "the new value");
   b.front().chunks[c].applied = true;
   ++b.applied;
 }
@@ -132,6 +135,7 @@ void ShardServer::commit(BlockState& b) {
   ++counters_.commits;
   std::erase_if(b.parked, [&](const ParkedPull& p) {
     if (p.version > b.version) return false;
+    b.parks[p.from] = false;
     send_block(p.from, b, b.version);
     return true;
   });
@@ -141,14 +145,16 @@ void ShardServer::commit(BlockState& b) {
 }
 
 void ShardServer::next_step(BlockState& b) {
-  clear(b.front());
+  clear(b, b.front());
   b.applied = 0;
   std::rotate(b.steps.begin(), b.steps.begin() + 1, b.steps.end());
 }
 
-void ShardServer::clear(StepSum& sum) {
-  for (BlockChunk& chunk : sum.chunks) {
-    chunk.sum->reset(pool_);
+void ShardServer::clear(BlockState& b, StepSum& sum) {
+  for (uint32_t c = 0; c < b.block.chunks(); ++c) {
+    BlockChunk& chunk = sum.chunks[c];
+    chunk.sum->reset(sums_of(b), b.chunk_elements(c));
+    chunk.promised = 0;
     chunk.measured = 0;
     chunk.applied = false;
     admission_.set_used(chunk.reserved, 0);

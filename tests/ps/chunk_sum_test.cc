@@ -18,7 +18,7 @@ std::vector<float> values(const Node& node) {
 const float* add(ChunkSum& sum, SumPool& pool, const Node& node, float* root = nullptr) {
   static std::vector<float> v;  // the root may lie in it
   v = values(node);
-  return sum.add(node, v, pool, root);
+  return sum.add(node, v, pool, root, false);
 }
 
 TEST(ChunkSum, KeepsWhatComesAndAddsSiblingsUpwards) {
@@ -45,7 +45,8 @@ TEST(ChunkSum, AnAncestorReplacesItsDescendants) {
   add(sum, pool, {3, 4});
   add(sum, pool, {5, 6});
   add(sum, pool, {0, 4});
-  EXPECT_EQ(sum.need({}), 2u);
+  EXPECT_EQ(sum.need(0), 2u);
+  EXPECT_EQ(pool.lent(), 2 * 2 * sizeof(float));
   EXPECT_EQ(sum.prefix(), 4u);
   const float* root = add(sum, pool, {4, 8});
   ASSERT_NE(root, nullptr);
@@ -63,26 +64,39 @@ TEST(ChunkSum, PutsTheRootWhereItIsWanted) {
     EXPECT_EQ(root, memory);
     EXPECT_EQ(memory[0], 3.0f);
     EXPECT_EQ(memory[1], 3.0f);
-    sum.reset(pool);
+    sum.reset(pool, 2);
     EXPECT_FALSE(sum.complete());
     EXPECT_FALSE(sum.covers({0, 1}));
   }
 }
 
-TEST(ChunkSum, NeedsOneSumForAPairAndNoneForTheRoot) {
-  const ChunkSum empty(8);
-  const auto need = [&](std::vector<Node> promised) { return empty.need(promised); };
-  EXPECT_EQ(need({{0, 8}}), 0u);
-  EXPECT_EQ(need({{0, 1}}), 1u);
-  EXPECT_EQ(need({{0, 1}, {1, 2}}), 1u);
-  EXPECT_EQ(need({{0, 1}, {2, 3}}), 2u);
-  EXPECT_EQ(need({{0, 1}, {2, 3}, {4, 5}, {6, 7}}), 4u);
-  EXPECT_EQ(need({{0, 4}, {0, 1}, {0, 1}}), 1u);
-  EXPECT_EQ(need({{0, 4}, {4, 8}}), 1u);
+TEST(ChunkSum, WhatJoinsTheReserveIsNotCounted) {
+  SumPool pool;
+  ChunkSum sum(8);
+  const auto give = [&](const Node& node, bool in_reserve) {
+    const std::vector<float> v = values(node);
+    sum.add(node, v, pool, nullptr, in_reserve);
+  };
+  give({2, 3}, false);
+  give({5, 6}, false);
+  EXPECT_EQ(sum.need(0), 2u);
+  EXPECT_EQ(sum.need(3), 5u);
+  EXPECT_TRUE(sum.joins({3, 4}));
+  EXPECT_FALSE(sum.joins({0, 2}));
+  EXPECT_TRUE(sum.joins({0, 8}));
+  give({0, 2}, true);
+  EXPECT_EQ(sum.need(0), 2u);
+  give({3, 4}, false);  // all of [0, 4) becomes one
+  EXPECT_EQ(sum.need(0), 1u);
+  EXPECT_EQ(sum.prefix(), 4u);
+  EXPECT_EQ(sum.holder({2, 3}), (Node{0, 4}));
+  give({4, 6}, true);  // takes the place of [5, 6)
+  EXPECT_EQ(sum.need(0), 0u);
+  EXPECT_EQ(pool.lent(), 2 * 2 * sizeof(float));
 }
 
-// In whatever order the promised nodes come, the sums never outnumber what need() said.
-TEST(ChunkSum, NeedIsABound) {
+// Against plain loops over what was given, in any order and mixture of nodes.
+TEST(ChunkSum, CoversWhatWasGiven) {
   std::mt19937 random(1);
   constexpr uint32_t k = 11;
   std::vector<Node> nodes;
@@ -91,24 +105,31 @@ TEST(ChunkSum, NeedIsABound) {
       if (is_node({first, last}, k)) nodes.push_back({first, last});
   for (int round = 0; round < 2000; ++round) {
     std::shuffle(nodes.begin(), nodes.end(), random);
-    std::vector<Node> promised(nodes.begin(), nodes.begin() + 1 + static_cast<ptrdiff_t>(random() % nodes.size()));
     SumPool pool;
     ChunkSum sum(k);
-    uint32_t bound = sum.need(promised);
-    while (!promised.empty() && !sum.complete()) {
-      const Node node = promised.back();
-      promised.pop_back();
+    std::vector<bool> there(k);
+    for (const Node& node : nodes) {
       if (sum.covers(node)) continue;
+      const bool joins = sum.joins(node);
+      const uint32_t held = sum.need(0);
       const float* root = add(sum, pool, node);
-      ASSERT_LE(sum.need({}), bound) << "round " << round;
-      const uint32_t now = sum.need(promised);
-      ASSERT_LE(now, bound) << "round " << round;
-      bound = now;
-      if (root) {
-        EXPECT_EQ(root[0], 55.0f);
-        EXPECT_EQ(root[1], 11.0f);
+      std::fill(there.begin() + node.first, there.begin() + node.last, true);
+      for (const Node& n : nodes)
+        ASSERT_EQ(sum.covers(n),
+                  std::all_of(there.begin() + n.first, there.begin() + n.last, [](bool b) { return b; }));
+      if (!sum.complete()) {
+        ASSERT_EQ(sum.prefix(), std::find(there.begin(), there.end(), false) - there.begin());
+        ASSERT_EQ(sum.need(0) * 2 * sizeof(float), pool.lent());
+        ASSERT_LE(sum.need(0), held + !joins);
+        continue;
       }
+      EXPECT_EQ(root[0], 55.0f);
+      EXPECT_EQ(root[1], 11.0f);
+      break;
     }
+    ASSERT_TRUE(sum.complete());
+    sum.reset(pool, 2);
+    ASSERT_EQ(pool.lent(), 0u);
   }
 }
 
@@ -122,9 +143,9 @@ TEST(ChunkSum, PrefixesNeedTheTreesDepth) {
       for (uint32_t i = 0; i < k; ++i) {
         if (i + 1 < k && !(cuts & (1u << i))) continue;
         for (const Node& n : maximal_nodes(first, i + 1, k)) {
-          EXPECT_LE(sum.need({&n, 1}), fold_depth(k));
           EXPECT_EQ(sum.prefix(), n.first);
           add(sum, pool, n);
+          EXPECT_LE(sum.need(0), fold_depth(k));
         }
         first = i + 1;
       }
