@@ -33,26 +33,9 @@
 #include "ps/block_state.h"
 #include "ps/block_table.h"
 #include "ps/norm_rounds.h"
+#include "ps/snapshot_sink.h"
 
 namespace dtrain::ps {
-
-// A server's state at one version, its own to keep: values are never written again, slots are copies.
-struct ShardState {
-  struct BlockCopy {
-    uint32_t block = 0;
-    std::shared_ptr<const Buffer> values;
-    std::vector<Buffer> slots;  // only of trainable ones
-  };
-  int64_t version = 0;
-  std::vector<BlockCopy> blocks;  // ascending
-};
-
-// Gets the state that the coordinator wants written. Called within on_message; writes later, and answers SnapshotDone.
-class SnapshotSink {
- public:
-  virtual ~SnapshotSink() = default;
-  virtual void snapshot(const wire::Snapshot& order, ShardState state) = 0;
-};
 
 struct ShardServerOptions {
   uint32_t micro_batches = 1;  // K
