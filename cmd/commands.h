@@ -5,8 +5,9 @@
 
 namespace dtrain::cmd {
 
-extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kBenchmark;
+extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kBenchmark, kSimulate;
 
-inline const Command* const kCommands[] = {&kRun, &kLaunch, &kCheck, &kEval, &kPredict, &kInspect, &kBenchmark};
+inline const Command* const kCommands[] = {&kRun,     &kLaunch,  &kCheck,     &kEval,
+                                           &kPredict, &kInspect, &kBenchmark, &kSimulate};
 
 }  // namespace dtrain::cmd

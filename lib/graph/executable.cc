@@ -148,4 +148,18 @@ Status Executable::run(const Feed& feed, const Binding& binding, const ops::RunC
   return {};
 }
 
+Status Executable::rehearse(Observer& observer) const {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    for (ParameterIndex p : plan_.readiness.before[i]) DTRAIN_TRY(observer.need_parameter(p));
+    observer.computed(static_cast<int>(i));
+    if (steps_[i].metrics) observer.metrics_ready();
+    for (ValueId v : plan_.readiness.after[i]) {
+      const Value& value = plan_.program.at(v);
+      observer.ready({value.parameter, value.first, value.count > 0 ? value.count : value.shape.elements(), nullptr});
+    }
+    DTRAIN_TRY(observer.step_done(static_cast<int>(i)));
+  }
+  return {};
+}
+
 }  // namespace dtrain::graph

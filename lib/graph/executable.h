@@ -35,8 +35,8 @@ struct Binding {
 
 struct CompileOptions {
   // Gradients lie in the arena and are seen by the observer only; the caller binds no memory for them (but for
-  // statistics). Saves a set of gradients where each is used at once, as in a step of one micro-batch, after which every
-  // parameter differs: so copies of them in other layouts are not kept from run to run either.
+  // statistics). Saves a set of gradients where each is used at once, as in a step of one micro-batch, after which
+  // every parameter differs: so copies of them in other layouts are not kept from run to run either.
   bool own_gradients = false;
   DType compute = DType::kF32;  // what the factors of products are rounded to: F32 or BF16
 };
@@ -48,6 +48,8 @@ class Executable {
 
   // Fails only with what the observer's need_parameter() or step_done() returns; outputs are undefined then.
   Status run(const Feed& feed, const Binding& binding, const ops::RunContext& context, Observer& observer);
+  // Tells the observer what run() would, in its order, without computing anything: all values are null.
+  Status rehearse(Observer& observer) const;
   // The value of a parameter differs from the one that the last run saw: what was derived from it is made anew.
   void parameter_changed(ParameterIndex parameter);
 

@@ -128,6 +128,24 @@ TEST_P(ExecutableTest, GradientsOfItsOwnAreTheSame) {
   }
 }
 
+TEST_P(ExecutableTest, ARehearsalTellsWhatARunDoes) {
+  struct Diary final : Observer {
+    std::vector<std::vector<int64_t>> lines;
+    Status need_parameter(ParameterIndex p) override { return lines.push_back({0, p}), Status(); }
+    void ready(const ParameterOutput& out) override { lines.push_back({1, out.parameter, out.first, out.elements}); }
+    void metrics_ready() override { lines.push_back({2}); }
+    void computed(int op) override { lines.push_back({3, op}); }
+    Status step_done(int op) override { return lines.push_back({4, op}), Status(); }
+  };
+  for (const auto& [input, layers] : {std::pair{"[3, 6, 6]", kConvolutional}, {"[1001]", kWide}}) {
+    compile(input, layers, Mode::kTrain, 4);
+    Diary rehearsal, performance;
+    ASSERT_TRUE(executable_->rehearse(rehearsal));
+    ASSERT_TRUE(run(performance));
+    EXPECT_EQ(rehearsal.lines, performance.lines);
+  }
+}
+
 TEST_P(ExecutableTest, StatisticsAreReadyInForward) {
   compile("[3, 6, 6]", kConvolutional, Mode::kTrain, 4);
   Recorder recorder(*network_);
