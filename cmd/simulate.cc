@@ -94,6 +94,13 @@ Result<Model> make_model(const SimulateFlags& flags, node::RunDefinition& run) {
   Model model;
   if (run.optimizer.optimizer->full_batch())
     return fail(ExitCode::kUsage, "L-BFGS runs in one process: there is nothing to simulate");
+  const consistency::Mode& mode = run.rule->mode();
+  if (!mode.lockstep || mode.needed > 0 || mode.stride > 1)
+    return fail(ExitCode::kUsage,
+                fmt::format("train.consistency = \"{}\" cannot be simulated, only sync and stale; --set "
+                            "train.consistency=sync shows what waiting for all would cost",
+                            mode.name));
+  model.rule = run.rule;
   model.optimizer = run.optimizer.optimizer;
   model.clips = run.optimizer.clip_norm.has_value();
   model.parameters = run.network->parameters();

@@ -58,6 +58,7 @@ class Simulate(ProcessTest):
         self.refuses("--compute", "0", says="takes some time")
         self.refuses("--workers", "1,2,3", "--ps", "1,2", says="one for each size")
         self.refuses("--workers", "0", says="--workers")
+        self.refuses("--set", "train.consistency=async", says="cannot be simulated")
         self.refuses("--host_cost", "sums=1GB/s", says="receive, send, add, update")
 
     def test_a_sweep(self):
@@ -72,6 +73,8 @@ class Simulate(ProcessTest):
         self.assertGreater(crowded["step_ms"], bound)
         self.assertLess(crowded["step_ms"], 2.2 * bound)
         self.assertIn("server link", crowded["bottleneck"])
+        stale = self.simulate("--compute", "20ms", "--workers", "4", "--set", 'train.consistency={type="stale",bound=2}')
+        self.assertGreaterEqual(stale["sizes"][0]["step_ms"], 20)
         text = self.dtrain("simulate", self.mlp, "--compute", "20ms", "--workers", "2").out
         self.assertIn("speed-up", text)
 

@@ -82,6 +82,7 @@ class Run final : public cluster::CoordinatorEvents {
       o.norms.ratio = [this](const ParameterInfo& p, double values, double other) {
         return model_.optimizer->ratio(p, values, other);
       };
+    o.rule = model_.rule;
     o.rate = [](int64_t) { return 0.1; };
     return o;
   }
