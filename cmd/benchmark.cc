@@ -7,14 +7,14 @@
 
 namespace dtrain::cmd {
 
-const Command kBenchmark{"benchmark", "say how fast a training step is, and the wire",
-                         [](CLI::App& app) -> std::function<ExitCode()> {
-                           app.require_subcommand(1);
-                           return [parts = std::vector{benchmark_step(app), benchmark_wire(app)}] {
-                             for (const BenchmarkPart& part : parts)
-                               if (part.app->parsed()) return part.run();
-                             return ExitCode::kUsage;
-                           };
-                         }};
+const Command kBenchmark{
+    "benchmark", "say how fast a training step is, and the wire", [](CLI::App& app) -> std::function<ExitCode()> {
+      app.require_subcommand(1);
+      return [parts = std::vector{benchmark_step(app), benchmark_wire(app), benchmark_compress(app)}] {
+        for (const BenchmarkPart& part : parts)
+          if (part.app->parsed()) return part.run();
+        return ExitCode::kUsage;
+      };
+    }};
 
 }  // namespace dtrain::cmd

@@ -18,5 +18,6 @@ struct BenchmarkPart {
 
 BenchmarkPart benchmark_step(CLI::App& app);
 BenchmarkPart benchmark_wire(CLI::App& app);
+BenchmarkPart benchmark_compress(CLI::App& app);
 
 }  // namespace dtrain::cmd

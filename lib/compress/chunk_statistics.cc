@@ -11,17 +11,21 @@ namespace {
 constexpr size_t kLanes = 16;
 constexpr size_t kRun = 1024;  // summed in fp32, then in fp64
 
-DTRAIN_CLONES void residual_loop(float* residual, const float* values, size_t n, float* lanes) {
-  float sums[kLanes] = {};
+DTRAIN_CLONES void residual_loop(float* residual, const float* values, size_t n, float* lanes, float* squares) {
+  float sums[kLanes] = {}, products[kLanes] = {};
   for (size_t i = 0; i + kLanes <= n; i += kLanes) {
     DTRAIN_INDEPENDENT
     for (size_t l = 0; l < kLanes; ++l) {
       const float x = residual[i + l] + values[i + l];
       residual[i + l] = x;
       sums[l] += std::fabs(x);
+      products[l] += x * x;
     }
   }
-  for (size_t l = 0; l < kLanes; ++l) lanes[l] = sums[l];
+  for (size_t l = 0; l < kLanes; ++l) {
+    lanes[l] = sums[l];
+    squares[l] = products[l];
+  }
 }
 
 DTRAIN_CLONES void squares_loop(const float* values, size_t n, double* lanes) {
@@ -37,19 +41,24 @@ DTRAIN_CLONES void squares_loop(const float* values, size_t n, double* lanes) {
 
 }  // namespace
 
-double add_to_residual(float* residual, const float* values, size_t n) {
-  double sum = 0;
+Sizes add_to_residual(float* residual, const float* values, size_t n) {
+  Sizes sizes;
   for (size_t first = 0; first < n; first += kRun) {
     const size_t m = std::min(kRun, n - first);
-    float lanes[kLanes] = {};
-    residual_loop(residual + first, values + first, m, lanes);
+    float lanes[kLanes] = {}, squares[kLanes] = {};
+    residual_loop(residual + first, values + first, m, lanes, squares);
     for (size_t i = m / kLanes * kLanes; i < m; ++i) {
       residual[first + i] += values[first + i];
-      lanes[i % kLanes] += std::fabs(residual[first + i]);
+      const float x = residual[first + i];
+      lanes[i % kLanes] += std::fabs(x);
+      squares[i % kLanes] += x * x;
     }
-    for (const float lane : lanes) sum += static_cast<double>(lane);
+    for (size_t l = 0; l < kLanes; ++l) {
+      sizes.sum += static_cast<double>(lanes[l]);
+      sizes.squares += static_cast<double>(squares[l]);
+    }
   }
-  return sum;
+  return sizes;
 }
 
 double sum_of_squares(const float* values, size_t n) {

@@ -5,8 +5,12 @@
 
 namespace dtrain::compress {
 
-// residual[i] += values[i]; returns the sum of the absolute values of what comes out.
-double add_to_residual(float* residual, const float* values, size_t n);
+struct Sizes {
+  double sum = 0;      // Σ |x|
+  double squares = 0;  // Σ x²
+};
+// residual[i] += values[i]; of what comes out.
+Sizes add_to_residual(float* residual, const float* values, size_t n);
 // Σ values[i]², in fp64.
 double sum_of_squares(const float* values, size_t n);
 

@@ -1,5 +1,5 @@
-// What a sender keeps to encode one block after the other with one method: of each block what was not sent yet. Not
-// thread-safe; one thread may hand it to another between two calls.
+// What a sender keeps to encode one chunk after the other with one method: of each chunk what was not sent yet. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,17 @@
 
 namespace dtrain::compress {
 
-// A block, chunk by chunk, as it travels.
-struct Encoded {
-  CodecId codec = CodecId::kNone;
-  std::vector<ByteSpan> chunks;
-  std::shared_ptr<const Buffer> owner;  // of their bytes
-
-  size_t bytes() const;
-};
-
 class Compressor {
  public:
   explicit Compressor(std::shared_ptr<const Method> method) : method_(std::move(method)) {}
 
-  const Method& method() const { return *method_; }
-  // Block `id` always has as many elements.
-  Encoded encode(const EncodeContext& context, uint32_t id, std::span<const float> values);
+  CodecId codec() const { return method_->codec().id(); }
+  // The next values of chunk `id`, which always has as many elements. Ids are small: chunks are numbered.
+  std::shared_ptr<const Buffer> encode(const EncodeContext& context, size_t id, std::span<const float> values);
 
  private:
   const std::shared_ptr<const Method> method_;
-  std::vector<Buffer> state_;  // by block: its arrays one after the other; empty until it is first encoded
+  std::vector<Buffer> state_;  // by chunk: its arrays one after the other; empty until it is first encoded
   Buffer scratch_;
 };
 

@@ -102,7 +102,7 @@ class OneBit final : public Method {
                 MutableByteSpan out) const override {
     const size_t n = values.size(), groups = n / kGroup, m = n % kGroup, w = (m + kBits - 1) / kBits;
     float* const x = state[0];
-    const double mean = add_to_residual(x, values.data(), n) / static_cast<double>(n);
+    const double mean = add_to_residual(x, values.data(), n).sum / static_cast<double>(n);
     const bool finite = mean <= static_cast<double>(kMost);
     const float scale = finite ? static_cast<float>(mean) : std::numeric_limits<float>::quiet_NaN();
     store_le(out.data(), scale);

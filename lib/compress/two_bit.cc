@@ -7,7 +7,9 @@
 //   word i mod W, bits 2·(i div W) and the next. 0 nothing, 3 +t, 2 -t (MXNet's), 1 a value that is not finite.
 //
 // The threshold is one for sums over samples, as MXNet's workers push; dtrain's push means over a micro-batch, so t is
-// threshold / samples there. "auto" takes the mean of |r| over the chunk instead, which needs no knowledge of scales.
+// threshold / samples there. "auto" takes Σr²/Σ|r| over the chunk instead, the
+// mean of |r| weighted by itself, which needs no knowledge of scales: where few elements hold most of the sum, it is as
+// large as they are, so that none of them stays behind for long.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -124,8 +126,8 @@ class TwoBit final : public Method {
                 MutableByteSpan out) const override {
     const size_t n = values.size(), groups = n / kGroup, m = n % kGroup, w = (m + 15) / 16;
     float* const r = state[0];
-    const double sum = add_to_residual(r, values.data(), n);
-    const float t = threshold(c, sum / static_cast<double>(n));
+    const Sizes sizes = add_to_residual(r, values.data(), n);
+    const float t = threshold(c, sizes);
     store_le(out.data(), t);
     uint32_t words[kLanes * 16];
     for (size_t g = 0; g < groups; g += 16) {  // the payload is not aligned
@@ -145,8 +147,8 @@ class TwoBit final : public Method {
 
  private:
   // Above 0 and finite for whatever sum: zeros, tiny numbers, infinity, NaN.
-  float threshold(const EncodeContext& c, double mean) const {
-    const double t = threshold_ ? *threshold_ / c.samples : mean;
+  float threshold(const EncodeContext& c, const Sizes& sizes) const {
+    const double t = threshold_ ? *threshold_ / c.samples : sizes.squares / sizes.sum;
     constexpr double kLeast = std::numeric_limits<float>::min();
     return static_cast<float>(t >= kLeast ? std::min<double>(t, kMost) : kLeast);
   }

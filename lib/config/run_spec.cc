@@ -61,6 +61,8 @@ TrainSpec read_train(const Value& table, std::optional<int64_t> standard_steps, 
   t.ema = r.number("ema", t.ema, 0.0, 1.0);
   if (t.ema == 1.0) r.error("ema", "'ema' in [train] must be below 1: an average that never moves");
   if (const Value* mode = r.value("consistency")) t.consistency = *mode;
+  if (const Value* method = r.value("compression")) t.compression = *method;
+  if (const Value* method = r.value("compress_pulls")) t.compress_pulls = *method;
   if (r.has("speculation")) t.speculation = r.boolean("speculation", false);
   if (r.has("reproducible")) t.reproducible = r.boolean("reproducible", true);
   r.also_known("speculation");

@@ -14,22 +14,24 @@ namespace dtrain::config {
 
 // [train]
 struct TrainSpec {
-  int64_t batch = 1;                   // samples a step
-  std::optional<int64_t> micro_batch;  // divides batch; empty: "auto", batch / workers at first start
-  std::optional<int64_t> threads;      // for one micro-batch; empty: "auto"
-  std::optional<int64_t> steps;        // exactly one of steps and epochs is set
-  std::optional<double> epochs;        // may be a fraction
-  int64_t log_every = 50;              // steps
-  int64_t checkpoint_every = 500;      // steps; 0: only at the end
-  int64_t eval_every = 0;              // steps; 0: after each epoch and at the end
-  int64_t keep_checkpoints = 3;        // older ones are deleted
-  std::string precision = "fp32";      // of products: "fp32", "bf16" or "fp16"
-  bool winograd = true;                // convolutions of 3x3 kernels by Winograd's algorithm where that is faster
-  std::string isa;                     // the instruction set to use on all hosts; empty: the best of each
-  double ema = 0;                      // decay of the average of the weights that is kept beside them; 0: none
-  std::optional<Value> consistency;  // a mode's name or table, for consistency::read_rule; empty: synchronous
-  std::optional<bool> speculation;   // others compute the share of a slow worker; empty: where the mode allows it
-  std::optional<bool> reproducible;  // true: refuse what gives up the same bits on any cluster
+  int64_t batch = 1;                    // samples a step
+  std::optional<int64_t> micro_batch;   // divides batch; empty: "auto", batch / workers at first start
+  std::optional<int64_t> threads;       // for one micro-batch; empty: "auto"
+  std::optional<int64_t> steps;         // exactly one of steps and epochs is set
+  std::optional<double> epochs;         // may be a fraction
+  int64_t log_every = 50;               // steps
+  int64_t checkpoint_every = 500;       // steps; 0: only at the end
+  int64_t eval_every = 0;               // steps; 0: after each epoch and at the end
+  int64_t keep_checkpoints = 3;         // older ones are deleted
+  std::string precision = "fp32";       // of products: "fp32", "bf16" or "fp16"
+  bool winograd = true;                 // convolutions of 3x3 kernels by Winograd's algorithm where that is faster
+  std::string isa;                      // the instruction set to use on all hosts; empty: the best of each
+  double ema = 0;                       // decay of the average of the weights that is kept beside them; 0: none
+  std::optional<Value> consistency;     // a mode's name or table, for consistency::read_rule; empty: synchronous
+  std::optional<bool> speculation;      // others compute the share of a slow worker; empty: where the mode allows it
+  std::optional<Value> compression;     // of gradients: a method's name or table, for compress::read_method
+  std::optional<Value> compress_pulls;  // the same of parameters
+  std::optional<bool> reproducible;     // true: refuse what gives up the same bits on any cluster
   bool allow_different_arithmetic =
       false;                   // take tasks whose arithmetic fingerprint differs, and give up the same bits
   double start_timeout = 300;  // seconds until all tasks are there

@@ -106,6 +106,7 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
   RunModes modes = read_modes(run.root, run.spec, std::move(optimizer), diagnostics);
   run.rule = std::move(modes.rule);
   run.speculate = modes.speculate;
+  run.compression = std::move(modes.compression);
   run.optimizer = std::move(modes.optimizer);
   run.worker_optimizer = std::move(modes.worker_optimizer);
   run.schedule = optim::read_schedule(run.spec.schedule ? &*run.spec.schedule : nullptr, diagnostics);
@@ -120,6 +121,15 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
   }
   run.run_digest = sha256(config::canonical_text(run.root, config::keys_free_on_resume()));
   return run;
+}
+
+std::optional<std::string> RunDefinition::why_not_reproducible() const {
+  const consistency::Mode& mode = rule->mode();
+  if (!mode.same_bits) return fmt::format("with train.consistency = '{}' it counts who comes when", mode.name);
+  if (compression.gradients)
+    return "with train.compression each worker keeps what it has not sent yet, which another cluster divides otherwise";
+  if (compression.pulls) return "with train.compress_pulls a resumed run goes on without what was not sent yet";
+  return std::nullopt;
 }
 
 Status RunDefinition::open_data(const FileSystem& files) {

@@ -16,6 +16,7 @@
 #include "data/dataset.h"
 #include "graph/network.h"
 #include "node/learnt.h"
+#include "node/run_compression.h"
 #include "optim/optimizer_spec.h"
 #include "optim/schedule.h"
 #include "ps/norm_rounds.h"
@@ -28,6 +29,7 @@ struct RunDefinition {
   std::optional<graph::Network> network;
   std::shared_ptr<const consistency::AdmissionRule> rule;
   bool speculate = false;
+  RunCompression compression;
   optim::OptimizerSpec optimizer;         // of the servers
   optim::OptimizerSpec worker_optimizer;  // of workers, where they take steps of their own (local steps)
   std::shared_ptr<const optim::Schedule> schedule;
@@ -60,6 +62,8 @@ struct RunDefinition {
     const int64_t steps = spec.train.total_steps(train->size()), stride = rule->mode().stride;
     return (steps + stride - 1) / stride * stride;
   }
+  // What gives up the promise of the same bits on any cluster, for a person; nothing where it is kept.
+  std::optional<std::string> why_not_reproducible() const;
   bool local_steps() const { return worker_optimizer.optimizer != nullptr; }
   // Of the servers: of an outer optimizer it stays the same.
   double rate_at(int64_t step, int64_t total) const {

@@ -90,6 +90,8 @@ RunModes read_modes(const config::Value& root, const config::RunSpec& spec, opti
     if (modes.optimizer.optimizer->full_batch())
       diagnostics.error(spec.outer_optimizer->position(), "[outer_optimizer] cannot be lbfgs");
   }
+  modes.compression = read_compression(root, spec, mode, modes.optimizer, diagnostics);
+  if (modes.compression.any()) modes.speculate = false;  // another worker would send something else
   if (spec.train.ema > 0 && !modes.optimizer.optimizer->full_batch())
     modes.optimizer.optimizer = optim::with_weight_average(std::move(modes.optimizer.optimizer), spec.train.ema);
   return modes;

@@ -6,6 +6,7 @@
 #include "config/diagnostics.h"
 #include "config/run_spec.h"
 #include "consistency/admission_rule.h"
+#include "node/run_compression.h"
 #include "optim/optimizer_spec.h"
 
 namespace dtrain::node {
@@ -14,6 +15,7 @@ struct RunModes {
   std::shared_ptr<const consistency::AdmissionRule> rule;
   optim::OptimizerSpec optimizer;         // of the servers
   optim::OptimizerSpec worker_optimizer;  // of workers that take steps of their own; without optimizer: none do
+  RunCompression compression;
   bool speculate = false;
 };
 

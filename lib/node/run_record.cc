@@ -57,7 +57,9 @@ void RunRecord::on_begin(int64_t step, uint32_t threads) {
   log_.info("{}: {}; {}{} steps of {} samples, {} micro-batch{} a step, {} thread{} each", run_.spec.name, setup_.tasks,
             step > 0 ? fmt::format("goes on after step {} of ", step) : "", setup_.steps, train.batch,
             setup_.micro_batches, setup_.micro_batches == 1 ? "" : "es", threads, threads == 1 ? "" : "s");
-  if (!train.micro_batch || !train.threads)
+  if (const auto why = run_.why_not_reproducible())
+    log_.info("not reproducible to the bit: {}", *why);
+  else if (!train.micro_batch || !train.threads)
     log_.info(
         "{} chosen for this cluster; for the same bits on another one set train.micro_batch = {} and "
         "train.threads = {}",

@@ -205,6 +205,7 @@ Status Task::begin_server(const wire::Begin& begin) {
   options.micro_batches = begin.micro_batches;
   options.norms = run_.norm_rounds();
   options.rule = run_.rule;
+  options.pulls = run_.compression.pulls;
   options.pool_bytes = server_pool_bytes(begin.micro_batches);
   options.coordinator = coordinator_rank();
   if (setup_.in_place) options.in_place.assign(memory_->pointers().begin(), memory_->pointers().end());

@@ -9,9 +9,12 @@ namespace {
 
 worker::WorkerProtocol::Setup protocol_setup(const worker::ParameterStorage& memory,
                                              std::vector<wire::Rank> server_ranks, const wire::Begin& begin,
-                                             std::shared_ptr<const consistency::AdmissionRule> rule) {
+                                             const RunDefinition& run) {
   worker::WorkerProtocol::Setup setup;
-  setup.rule = std::move(rule);
+  setup.rule = run.rule;
+  // After local steps it is differences of parameters that are pushed, whatever the samples.
+  const double samples = run.local_steps() ? 1.0 : static_cast<double>(run.spec.train.batch) / begin.micro_batches;
+  setup.compression = {run.compression.gradients, begin.micro_batches, samples};
   setup.coordinator = server_ranks.front();
   setup.server_ranks = std::move(server_ranks);
   setup.micro_batches = begin.micro_batches;
@@ -31,7 +34,7 @@ WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, co
       begin_(begin),
       profile_(profile),
       own_gradients_(needs_no_gradients(run, uses_gradients_at_once, begin.micro_batches)),
-      protocol_(worker::WorkerProtocol::make(table, protocol_setup(memory, std::move(server_ranks), begin, run.rule),
+      protocol_(worker::WorkerProtocol::make(table, protocol_setup(memory, std::move(server_ranks), begin, run),
                                              outbox)),
       pool_(table.parameters(),
             own_gradients_ ? worker::ParameterStorage::Of::kStatistics : worker::ParameterStorage::Of::kAll),

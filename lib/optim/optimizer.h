@@ -38,6 +38,15 @@ class Optimizer {
   virtual std::vector<std::string> slot_names() const = 0;
   size_t slots() const { return slot_names().size(); }
 
+  // For senders that apply momentum before they choose what to send (compress/dgc.cc): it, and the optimizer that is
+  // then left for the gradients that arrive. Without one where momentum is of another kind.
+  struct SplitMomentum {
+    double momentum = 0;
+    bool nesterov = false;
+    std::unique_ptr<const Optimizer> rest;
+  };
+  virtual SplitMomentum split_momentum() const { return {}; }
+
   // Not null: it moves all elements at once instead, from the gradient over all samples; update() is not for it.
   virtual const LbfgsOptions* full_batch() const { return nullptr; }
 

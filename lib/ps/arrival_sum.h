@@ -20,8 +20,7 @@ class ArrivalSum final : public PartialSum {
     return complete_ || needed_ == 1 || in_reserve_ || (sum_.size() == 0 && promised == 0) ? 0 : 1;
   }
   bool joins(const Node&) const override { return needed_ == 1 || sum_.size() > 0; }
-  const float* add(const Node& node, std::span<const float> values, SumPool& pool, float* root,
-                   bool in_reserve) override;
+  const float* add(const Node& node, const ChunkValues& values, SumPool& pool, float* root, bool in_reserve) override;
   void free(SumPool& pool, size_t elements) override;
   void reset(SumPool& pool, size_t elements) override;
 

@@ -33,6 +33,7 @@ using Offers = std::map<OfferKey, BlockOffer>;
 struct ParkedPull {
   wire::Rank from = 0;
   int64_t version = 0;
+  int64_t held = -1;
 };
 
 struct BlockChunk {
@@ -63,6 +64,10 @@ struct BlockState {
   // buffer that is still being sent is not written: a fresh one is made. In place all three are empty.
   std::shared_ptr<Buffer> newest, older, next;
   float* in_place = nullptr;
+  // Where pulls are compressed: the values that the versions come near to, and, by chunk, what made the newest version
+  // of the one before, and what makes the next. Otherwise empty.
+  Buffer exact;
+  std::vector<std::shared_ptr<const Buffer>> updates, next_updates;
   std::vector<Buffer> slots;
   bool loaded = false;
 
@@ -83,6 +88,7 @@ struct BlockState {
   size_t chunk_first(uint32_t chunk) const { return static_cast<size_t>(chunk) * kChunkElements; }
   size_t chunk_elements(uint32_t chunk) const { return static_cast<size_t>(block.chunk_elements(chunk)); }
   const float* values() const { return in_place ? in_place : newest->as<const float>().data(); }
+  const float* exact_values() const { return exact.size() > 0 ? exact.as<float>().data() : values(); }
 };
 
 }  // namespace dtrain::ps

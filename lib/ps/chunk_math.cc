@@ -68,14 +68,14 @@ void add(std::span<float> out, std::span<const float> a, std::span<const float> 
   add_loop(out.data(), a.data(), b.data(), out.size());
 }
 
-void divide(std::span<float> out, std::span<const float> values, float by) {
-  DTRAIN_CHECK(out.size() == values.size());
-  divide_loop(out.data(), values.data(), by, out.size());
-}
-
 void subtract(std::span<float> out, std::span<const float> a, std::span<const float> b) {
   DTRAIN_CHECK(out.size() == a.size() && out.size() == b.size());
   subtract_loop(out.data(), a.data(), b.data(), out.size());
+}
+
+void divide(std::span<float> out, std::span<const float> values, float by) {
+  DTRAIN_CHECK(out.size() == values.size());
+  divide_loop(out.data(), values.data(), by, out.size());
 }
 
 void scale(std::span<float> values, float by) { scale_loop(values.data(), by, values.size()); }

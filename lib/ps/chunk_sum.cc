@@ -53,15 +53,14 @@ void ChunkSum::erase(Place first, Place last) {
   held_.erase(first, last);
 }
 
-const float* ChunkSum::add(const Node& node, std::span<const float> values, SumPool& pool, float* root,
-                           bool in_reserve) {
+const float* ChunkSum::add(const Node& node, const ChunkValues& values, SumPool& pool, float* root, bool in_reserve) {
   DTRAIN_CHECK(!covers(node));
   const size_t n = values.size();
   const bool sums = !pool.counts_only();
   const Node whole{0, micro_batches_};
   Node up = node;
   Buffer sum;  // of `up`; empty: it still lies in `values`
-  const float* from = values.data();
+  const float* from = values.plain();
   Buffer spare;  // of a descendant
 
   const Place inside = at(node.first);
@@ -79,7 +78,7 @@ const float* ChunkSum::add(const Node& node, std::span<const float> values, SumP
     if (found == held_.end() || found->node != other) {
       if (sum.size() == 0) {
         sum = spare.size() > 0 ? std::move(spare) : pool.acquire(n);
-        if (sums) std::memcpy(sum.data(), from, n * sizeof(float));
+        if (sums) values.copy_to(sum.as<float>().data());
       } else if (spare.size() > 0) {
         pool.release(std::move(spare), n);
       }
@@ -89,12 +88,15 @@ const float* ChunkSum::add(const Node& node, std::span<const float> values, SumP
     }
     in_reserve |= found->in_reserve;
     up = parent(up, micro_batches_);
+    float* const other_sum = found->sum.as<float>().data();
     if (up == whole && root) {
-      if (sums) ps::add({root, n}, found->sum.as<float>().first(n), {from, n});
+      if (sums && sum.size() == 0) values.sum_to(root, other_sum);
+      if (sums && sum.size() > 0) ps::add({root, n}, {other_sum, n}, {from, n});
       from = root;
       break;
     }
-    if (sums) ps::add(found->sum.as<float>().first(n), {from, n});
+    if (sums && sum.size() == 0) values.add_to(other_sum);
+    if (sums && sum.size() > 0) ps::add({other_sum, n}, {from, n});
     if (sum.size() > 0) pool.release(std::move(sum), n);
     sum = std::move(found->sum);
     from = sum.as<float>().data();
@@ -102,8 +104,13 @@ const float* ChunkSum::add(const Node& node, std::span<const float> values, SumP
   }
 
   if (spare.size() > 0) pool.release(std::move(spare), n);
-  if (root && from != root) {
-    if (sums) std::memcpy(root, from, n * sizeof(float));
+  if (!from && !root) {  // the root itself, and encoded
+    sum = pool.acquire(n);
+    from = sum.as<float>().data();
+    if (sums) values.copy_to(sum.as<float>().data());
+  } else if (root && from != root) {
+    if (sums && sum.size() == 0) values.copy_to(root);
+    if (sums && sum.size() > 0) std::memcpy(root, from, n * sizeof(float));
     from = root;
   }
   free(pool, n);

@@ -22,8 +22,7 @@ class ChunkSum final : public PartialSum {
   uint32_t prefix() const override;
   uint32_t need(uint32_t promised) const override { return complete_ ? 0 : counted_ + promised; }
   bool joins(const Node& node) const override;
-  const float* add(const Node& node, std::span<const float> values, SumPool& pool, float* root,
-                   bool in_reserve) override;
+  const float* add(const Node& node, const ChunkValues& values, SumPool& pool, float* root, bool in_reserve) override;
   void free(SumPool& pool, size_t elements) override;
   void reset(SumPool& pool, size_t elements) override;
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ps/block_table.h"
+#include "ps/chunk_values.h"
 #include "ps/tree.h"
 #include "tensor/buffer.h"
 
@@ -49,7 +50,7 @@ class PartialSum {
   // Takes in a node that is not covered; `values` are copied or added. Once the root is complete, returns it: in
   // `values`, in `root` where that is given, or in a sum of the pool that lies here until free(). `in_reserve`: the sum
   // that it becomes part of needs no room outside the reserve.
-  virtual const float* add(const Node& node, std::span<const float> values, SumPool& pool, float* root,
+  virtual const float* add(const Node& node, const ChunkValues& values, SumPool& pool, float* root,
                            bool in_reserve) = 0;
   // Gives the memory of sums of so many elements back; what it covers stays known.
   virtual void free(SumPool& pool, size_t elements) = 0;

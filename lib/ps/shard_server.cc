@@ -46,7 +46,8 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
       place_(table.blocks().size(), kNotHere),
       sums_(options_.counts_only),
       pushed_sums_(options_.counts_only),
-      admission_(table, server, options_.micro_batches, options_.pool_bytes) {
+      admission_(table, server, options_.micro_batches, options_.pool_bytes),
+      updates_(options_.pulls) {
   DTRAIN_CHECK(server < table.servers() && options_.micro_batches > 0);
   DTRAIN_CHECK(options_.in_place.empty() || options_.in_place.size() == table.parameters().size());
   for (uint32_t id : table.of_server(server)) {
@@ -82,6 +83,10 @@ void ShardServer::load(uint32_t block, std::span<const float> values, std::span<
   }
   b.loaded = true;
   if (options_.counts_only) return;
+  if (options_.pulls && b.trainable() && !b.in_place) {
+    b.exact = Buffer(bytes);
+    std::memcpy(b.exact.data(), values.data(), bytes);
+  }
   for (size_t s = 0; s < b.slots.size(); ++s) {
     if (slots.empty()) {
       b.slots[s].zero();
@@ -104,6 +109,8 @@ void ShardServer::start(int64_t version) {
     b.parked.clear();
     b.parks.clear();
     b.read.clear();
+    b.updates.clear();
+    b.next_updates.clear();
     for (StepSum& sum : b.steps) clear(b, sum);
     b.applied = 0;
   }
@@ -182,10 +189,8 @@ Status ShardServer::on(wire::Rank from, const wire::NodeChunk& m, ByteSpan paylo
   DTRAIN_TRY(check_node(from, m.step, m.block, node));
   BlockState& b = state(m.block);
   if (m.chunk >= b.block.chunks()) return broken(from, fmt::format("block {} has no chunk {}", m.block, m.chunk));
-  const size_t bytes = b.chunk_elements(m.chunk) * sizeof(float);
-  if (payload.size() != bytes)
-    return broken(from,
-                  fmt::format("chunk {} of block {} has {} bytes, not {}", m.chunk, m.block, bytes, payload.size()));
+  Buffer aligned;
+  DTRAIN_TRY_ASSIGN(const ChunkValues values, values_of(from, b, m, payload, aligned));
 
   BlockOffer* offer = nullptr;
   for (Offers* offers : {&b.offers, &b.waiting})
@@ -213,8 +218,8 @@ Status ShardServer::on(wire::Rank from, const wire::NodeChunk& m, ByteSpan paylo
     ++counters_.duplicates;
     counters_.late += dropped;
   } else {
-    counters_.bytes_taken += bytes;
-    add(b, m.step, m.chunk, from, node, payload, in_reserve);
+    counters_.bytes_taken += payload.size();
+    add(b, m.step, m.chunk, from, node, values, in_reserve);
     completed = late(b, m.step) || sum_of(b, m.step).roots == b.block.chunks();
   }
   account(b, m.step, m.chunk);
@@ -238,6 +243,31 @@ Status ShardServer::on(wire::Rank from, const wire::NodeChunk& m, ByteSpan paylo
   return {};
 }
 
+// Plain values are aligned in `aligned` where they are not.
+Result<ChunkValues> ShardServer::values_of(wire::Rank from, const BlockState& b, const wire::NodeChunk& m,
+                                           ByteSpan payload, Buffer& aligned) const {
+  const size_t n = b.chunk_elements(m.chunk), bytes = n * sizeof(float);
+  if (m.codec != 0) {
+    const compress::Codec* const codec = compress::find_codec(m.codec);
+    if (!codec) return broken(from, fmt::format("there is no codec {}", m.codec));
+    if (!b.trainable())
+      return broken(from, fmt::format("an encoded chunk of block {}, whose values are sums", m.block));
+    if (!codec->valid(payload, n))
+      return broken(from, fmt::format("{} bytes are no chunk {} of block {} ({} elements) in codec {}", payload.size(),
+                                      m.chunk, m.block, n, codec->name()));
+    return ChunkValues(*codec, payload, n);
+  }
+  if (payload.size() != bytes)
+    return broken(from,
+                  fmt::format("chunk {} of block {} has {} bytes, not {}", m.chunk, m.block, bytes, payload.size()));
+  if (reinterpret_cast<uintptr_t>(payload.data()) % alignof(float) != 0) {
+    aligned = Buffer(bytes);
+    std::memcpy(aligned.data(), payload.data(), bytes);
+    payload = {aligned.data(), bytes};
+  }
+  return ChunkValues(std::span(reinterpret_cast<const float*>(payload.data()), n));
+}
+
 // Of a step that cannot have begun.
 bool ShardServer::early(const BlockState& b, int64_t step) const {
   if (!started_ || rule_->fate(b.version, step) == consistency::Fate::kEarly) return true;
@@ -253,7 +283,7 @@ Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
   }
   BlockState& b = state(m.block);
   if (b.frozen()) {
-    send_block(from, b, m.version);
+    send_block(from, b, m.version, -1);
     return {};
   }
   const bool newest = rule_->mode().newest;
@@ -261,19 +291,19 @@ Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
   if (m.version > b.version || (newest && torn)) {
     if (b.parks.size() <= from) b.parks.resize(from + 1);
     if (b.parks[from]) {
-      std::find_if(b.parked.begin(), b.parked.end(), [&](const ParkedPull& p) { return p.from == from; })->version =
-          m.version;
+      *std::find_if(b.parked.begin(), b.parked.end(), [&](const ParkedPull& p) { return p.from == from; }) = {
+          from, m.version, m.held};
     } else {
-      b.parked.push_back({from, m.version});
+      b.parked.push_back({from, m.version, m.held});
       b.parks[from] = true;
     }
     return {};
   }
   if (newest) {
     std::erase_if(b.parked, [&](const ParkedPull& p) { return p.from == from; });
-    send_block(from, b, b.version);
+    send_block(from, b, b.version, m.held);
   } else if ((m.version == b.version && !torn) || (m.version + stride() == b.version && b.older)) {
-    send_block(from, b, m.version);
+    send_block(from, b, m.version, m.held);
   } else {
     outbox_.send(from, wire::Gone{m.block, m.version, b.version});
   }

@@ -34,6 +34,7 @@
 #include "ps/block_table.h"
 #include "ps/norm_rounds.h"
 #include "ps/snapshot_sink.h"
+#include "ps/update_encoder.h"
 
 namespace dtrain::ps {
 
@@ -47,6 +48,9 @@ struct ShardServerOptions {
   // Bookkeeping without arithmetic: values are never read nor written, payloads count by their size. For simulations of
   // clusters whose tensors would fill no machine's memory.
   bool counts_only = false;
+  // How a version is told to those who have the one before; null: its values are. Not in place, and only where workers
+  // take version after version.
+  std::shared_ptr<const compress::Method> pulls = nullptr;
 };
 
 struct ShardCounters {
@@ -125,10 +129,9 @@ class ShardServer {
   size_t place_of(const BlockState& b, int64_t step) const {
     return lockstep() ? static_cast<size_t>((step - b.version) / stride()) : 0;
   }
-  void add(BlockState& b, int64_t step, uint32_t chunk, wire::Rank from, const Node& node, ByteSpan payload,
+  void add(BlockState& b, int64_t step, uint32_t chunk, wire::Rank from, const Node& node, ChunkValues values,
            bool in_reserve);
-  std::span<const float> compensated(const BlockState& b, uint32_t chunk, wire::Rank from,
-                                     std::span<const float> gradient);
+  ChunkValues compensated(const BlockState& b, uint32_t chunk, wire::Rank from, const ChunkValues& values);
   bool may_apply(const BlockState& b) const;
   optim::UpdateContext update_context(const BlockState& b) const;
   void apply(BlockState& b, uint32_t chunk, const float* root);
@@ -146,7 +149,10 @@ class ShardServer {
   void measure_all();
   void send_norms();
   float* next_values(BlockState& b);
-  void send_block(wire::Rank to, BlockState& b, int64_t version);
+  // `held`: a version that the receiver has; -1: none.
+  void send_block(wire::Rank to, BlockState& b, int64_t version, int64_t held);
+  Result<ChunkValues> values_of(wire::Rank from, const BlockState& b, const wire::NodeChunk& m, ByteSpan payload,
+                                Buffer& aligned) const;
   bool lockstep() const { return rule_->mode().lockstep; }
   int64_t stride() const { return rule_->mode().stride; }
   SumPool& sums_of(const BlockState& b) { return b.block.pushed() ? pushed_sums_ : sums_; }
@@ -183,7 +189,8 @@ class ShardServer {
   uint32_t measured_ = 0;        // of these: in the round under way
   std::vector<double> squares_;  // of the round under way: by what is measured, by chunk
 
-  Buffer compensated_;  // one chunk
+  Buffer compensated_, decoded_;  // one chunk
+  UpdateEncoder updates_;
   ShardCounters counters_;
 };
 

@@ -22,7 +22,7 @@ void ShardServer::measure(BlockState& b, uint32_t c) {
   squares_.resize(wanted.size() * norm_chunks_);
   const size_t first = b.chunk_first(c), n = b.chunk_elements(c);
   float* const root = b.front().root.as<float>().data() + first;
-  const float* const values = b.values() + first;
+  const float* const values = b.exact_values() + first;
   if (options_.counts_only) {
     ++chunk.measured;
     if (++measured_ == norm_chunks_) send_norms();

@@ -11,18 +11,11 @@
 
 namespace dtrain::ps {
 
-void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, const Node& node, ByteSpan payload,
+void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, const Node& node, ChunkValues values,
                       bool in_reserve) {
   StepSum& sum = sum_of(b, step);
   BlockChunk& chunk = sum.chunks[c];
   const size_t n = b.chunk_elements(c);
-  Buffer aligned;
-  if (reinterpret_cast<uintptr_t>(payload.data()) % alignof(float) != 0) {
-    aligned = Buffer(payload.size());
-    std::memcpy(aligned.data(), payload.data(), payload.size());
-    payload = {aligned.data(), aligned.size()};
-  }
-  std::span<const float> values(reinterpret_cast<const float*>(payload.data()), n);
   if (!lockstep() && b.trainable() && !options_.counts_only) values = compensated(b, c, from, values);
 
   const bool front = &sum == &b.front();
@@ -48,17 +41,22 @@ void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, 
 
 // DC-ASGD: what the gradient would be where the block stands now, to the first order, with its own square for the
 // Hessian.
-std::span<const float> ShardServer::compensated(const BlockState& b, uint32_t c, wire::Rank from,
-                                                std::span<const float> gradient) {
+ChunkValues ShardServer::compensated(const BlockState& b, uint32_t c, wire::Rank from, const ChunkValues& values) {
   const double lambda = rule_->mode().delay_compensation;
   const auto read = b.read.find(from);
-  if (lambda == 0.0 || read == b.read.end() || read->second == b.newest) return gradient;
+  if (lambda == 0.0 || read == b.read.end() || read->second == b.newest) return values;
+  std::span<const float> gradient(values.plain(), values.size());
+  if (!values.plain()) {
+    if (decoded_.size() == 0) decoded_ = Buffer(kChunkElements * sizeof(float));
+    values.copy_to(decoded_.as<float>().data());
+    gradient = decoded_.as<float>().first(values.size());
+  }
   if (compensated_.size() == 0) compensated_ = Buffer(kChunkElements * sizeof(float));
   const std::span<float> out = compensated_.as<float>().first(gradient.size());
   ps::compensate(out, gradient, {b.values() + b.chunk_first(c), gradient.size()},
                  {read->second->as<const float>().data() + b.chunk_first(c), gradient.size()},
                  static_cast<float>(lambda));
-  return out;
+  return std::span<const float>(out);
 }
 
 bool ShardServer::may_apply(const BlockState& b) const {
@@ -103,7 +101,13 @@ void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
   if (options_.counts_only) {
     // nothing to be made of it
   } else if (b.trainable()) {
-    optimizer_.update(update_context(b), n, root, b.values() + first, to, slots_at(b, first).data());
+    float* const exact = b.exact.size() > 0 ? b.exact.as<float>().data() + first : to;
+    optimizer_.update(update_context(b), n, root, b.exact_values() + first, exact, slots_at(b, first).data());
+    if (exact != to) {
+      if (!all_finite({exact, n})) return not_finite(b, c, exact, "the new value");
+      b.next_updates.resize(b.block.chunks());
+      b.next_updates[c] = updates_.encode({exact, n}, b.values() + first, to);
+    }
   } else {
     divide({to, n}, {root, n}, static_cast<float>(pushes_));
   }
@@ -130,13 +134,15 @@ void ShardServer::commit(BlockState& b) {
   if (!b.in_place) {
     b.older = std::move(b.newest);
     b.newest = std::move(b.next);
+    b.updates = std::move(b.next_updates);
+    b.next_updates.clear();
   }
   next_step(b);
   ++counters_.commits;
   std::erase_if(b.parked, [&](const ParkedPull& p) {
     if (p.version > b.version) return false;
     b.parks[p.from] = false;
-    send_block(p.from, b, b.version);
+    send_block(p.from, b, b.version, p.held);
     return true;
   });
   if (!lockstep()) return;
@@ -200,7 +206,13 @@ void ShardServer::not_finite(const BlockState& b, uint32_t c, const float* value
                                          b.block.first + static_cast<int64_t>(b.chunk_first(c) + i))});
 }
 
-void ShardServer::send_block(wire::Rank to, BlockState& b, int64_t version) {
+void ShardServer::send_block(wire::Rank to, BlockState& b, int64_t version, int64_t held) {
+  if (version == b.version && held >= 0 && held == version - stride() && !b.updates.empty()) {
+    for (uint32_t c = 0; c < b.block.chunks(); ++c)
+      outbox_.send(to, wire::ParameterChunk{b.id, version, c, held, updates_.codec()},
+                   {{b.updates[c]->data(), b.updates[c]->size()}, b.updates[c]});
+    return;
+  }
   const std::shared_ptr<Buffer>& owner = b.frozen() || version == b.version ? b.newest : b.older;
   if (rule_->mode().delay_compensation > 0 && !b.in_place) b.read[to] = owner;
   const float* values = b.in_place ? b.in_place : owner->as<const float>().data();

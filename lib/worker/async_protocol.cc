@@ -13,7 +13,7 @@ AsyncProtocol::AsyncProtocol(const ps::BlockTable& table, Setup setup, wire::Out
     : table_(table),
       setup_(std::move(setup)),
       outbox_(outbox),
-      offers_(table, setup_.server_ranks, outbox),
+      offers_(table, setup_.server_ranks, outbox, setup_.compression),
       held_(table.blocks().size()) {
   DTRAIN_CHECK(setup_.rule && !setup_.rule->mode().lockstep && setup_.micro_batches > 0);
   DTRAIN_CHECK(setup_.memory.size() == table.parameters().size());

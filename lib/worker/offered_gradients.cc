@@ -51,17 +51,35 @@ size_t OfferedGradients::unanswered(const Work& work) const {
   return open == open_.end() ? 0 : open->second;
 }
 
-void OfferedGradients::send_chunks(const Key& key, const Offered& offered, uint32_t chunks) {
+std::shared_ptr<const Buffer> OfferedGradients::encoded(const Key& key, Offered& offered, uint32_t chunk,
+                                                        std::span<const float> values) {
+  offered.encoded.resize(table_.block(key.block).chunks());
+  std::shared_ptr<const Buffer>& encoded = offered.encoded[chunk];
+  if (!encoded) {
+    const compress::EncodeContext context{.step = key.step,
+                                          .micro_batches = compression_.micro_batches,
+                                          .summed = key.node.size(),
+                                          .samples = compression_.samples};
+    encoded = compressor_.encode(context, size_t{key.block} * kBlockChunks + chunk, values);
+  }
+  return encoded;
+}
+
+void OfferedGradients::send_chunks(const Key& key, Offered& offered, uint32_t chunks) {
   const ps::Block& block = table_.block(key.block);
   for (uint32_t chunk = 0; chunk < block.chunks(); ++chunk) {
     if (!(chunks >> chunk & 1)) continue;
-    const float* values = offered.values + chunk * ps::kChunkElements;
-    const auto* bytes = reinterpret_cast<const std::byte*>(values);
-    outbox_.send(
-        server_ranks_[block.server],
-        wire::NodeChunk{
-            .step = key.step, .block = key.block, .first = key.node.first, .last = key.node.last, .chunk = chunk},
-        {{bytes, static_cast<size_t>(block.chunk_elements(chunk)) * sizeof(float)}, offered.owner});
+    const std::span<const float> values(offered.values + chunk * ps::kChunkElements,
+                                        static_cast<size_t>(block.chunk_elements(chunk)));
+    wire::NodeChunk message{
+        .step = key.step, .block = key.block, .first = key.node.first, .last = key.node.last, .chunk = chunk};
+    if (compression_.method && block.kind == ParameterKind::kTrainable) {
+      const auto bytes = encoded(key, offered, chunk, values);
+      message.codec = static_cast<uint8_t>(compressor_.codec());
+      outbox_.send(server_ranks_[block.server], message, {{bytes->data(), bytes->size()}, bytes});
+    } else {
+      outbox_.send(server_ranks_[block.server], message, {std::as_bytes(values), offered.owner});
+    }
   }
 }
 

@@ -1,5 +1,7 @@
 // The gradients that a worker has handed in and that servers have not answered yet: offered, taken chunk by chunk,
-// absorbed. Values are not copied: their owner is held until the answer, and in every message under way. One thread.
+// absorbed. Values are not copied: their owner is held until the answer, and in every message under way. Compressed, a
+// chunk is encoded when it is first taken, since then it counts as sent, and its bytes are kept like the values. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +11,30 @@
 #include <vector>
 
 #include "base/result.h"
+#include "compress/compressor.h"
 #include "proto-free-wire/message.h"
 #include "ps/block_table.h"
 #include "worker/work.h"
 
 namespace dtrain::worker {
 
+// How gradients travel.
+struct Compression {
+  std::shared_ptr<const compress::Method> method;  // null: as they are
+  uint32_t micro_batches = 1;                      // K
+  double samples = 1;                              // of a micro-batch
+};
+
 class OfferedGradients {
  public:
   // The table and the outbox outlive it.
-  OfferedGradients(const ps::BlockTable& table, std::vector<wire::Rank> server_ranks, wire::Outbox& outbox)
-      : table_(table), server_ranks_(std::move(server_ranks)), outbox_(outbox) {}
+  OfferedGradients(const ps::BlockTable& table, std::vector<wire::Rank> server_ranks, wire::Outbox& outbox,
+                   Compression compression = {})
+      : table_(table),
+        server_ranks_(std::move(server_ranks)),
+        outbox_(outbox),
+        compression_(compression),
+        compressor_(compression.method) {}
 
   // One block's part of a sum: `values` are all its elements. `step` and `node` are what the servers are told; they and
   // the block are unique among what is unanswered.
@@ -45,13 +60,18 @@ class OfferedGradients {
     Work work;
     const float* values = nullptr;
     std::shared_ptr<const void> owner;
+    std::vector<std::shared_ptr<const Buffer>> encoded = {};  // by chunk, once taken
   };
   Status check(wire::Rank from, uint32_t block, const char* message) const;
-  void send_chunks(const Key& key, const Offered& offered, uint32_t chunks);
+  void send_chunks(const Key& key, Offered& offered, uint32_t chunks);
+  std::shared_ptr<const Buffer> encoded(const Key& key, Offered& offered, uint32_t chunk,
+                                        std::span<const float> values);
 
   const ps::BlockTable& table_;
   const std::vector<wire::Rank> server_ranks_;
   wire::Outbox& outbox_;
+  const Compression compression_;
+  compress::Compressor compressor_;
   std::map<Key, Offered> offers_;
   std::map<Work, size_t> open_;
 };

@@ -15,7 +15,7 @@ SyncProtocol::SyncProtocol(const ps::BlockTable& table, Setup setup, wire::Outbo
       setup_(std::move(setup)),
       rule_(setup_.rule ? setup_.rule : consistency::synchronous()),
       outbox_(outbox),
-      offers_(table, setup_.server_ranks, outbox),
+      offers_(table, setup_.server_ranks, outbox, setup_.compression),
       held_(table.blocks().size()) {
   DTRAIN_CHECK(setup_.server_ranks.size() == table.servers());
   DTRAIN_CHECK(setup_.memory.size() == table.parameters().size());
@@ -112,7 +112,8 @@ void SyncProtocol::want() {
 }
 
 void SyncProtocol::pull(uint32_t id, int64_t least) {
-  outbox_.send(setup_.server_ranks[table_.block(id).server], wire::Pull{.block = id, .version = least});
+  outbox_.send(setup_.server_ranks[table_.block(id).server],
+               wire::Pull{.block = id, .version = least, .held = held_[id].previous});
 }
 
 // What is evaluated is a version, not some.
@@ -151,7 +152,7 @@ Status SyncProtocol::on(wire::Rank from, const wire::ParameterChunk& m, ByteSpan
   DTRAIN_TRY(check_block(from, m.block, "parameters"));
   const ps::Block& block = table_.block(m.block);
   if (m.chunk >= block.chunks() ||
-      payload.size() != static_cast<size_t>(block.chunk_elements(m.chunk)) * sizeof(float)) {
+      (m.base < 0 && payload.size() != static_cast<size_t>(block.chunk_elements(m.chunk)) * sizeof(float))) {
     return fail(ExitCode::kBug,
                 fmt::format("task {} sent {} bytes as chunk {} of block {} ({})", from, payload.size(), m.chunk,
                             m.block, table_.parameters()[static_cast<size_t>(block.parameter)].name));
@@ -169,9 +170,20 @@ Status SyncProtocol::on(wire::Rank from, const wire::ParameterChunk& m, ByteSpan
   // Not wanted (any more), or there already: memory may be being read.
   if (m.version != held.version || !(held.missing & bit)) return {};
   float* to = setup_.memory[static_cast<size_t>(block.parameter)] + block.first + m.chunk * ps::kChunkElements;
-  if (static_cast<const void*>(to) != static_cast<const void*>(payload.data())) {
+  const size_t elements = static_cast<size_t>(block.chunk_elements(m.chunk));
+  if (m.base >= 0) {
+    const compress::Codec* const codec = compress::find_codec(m.codec);
+    if (!codec || !codec->valid(payload, elements))
+      return fail(ExitCode::kBug, fmt::format("task {} sent {} bytes, which codec {} does not know, as an update of "
+                                              "chunk {} of block {}",
+                                              from, payload.size(), m.codec, m.chunk, m.block));
+    // What it changes is here as long as nothing else came since it was asked for.
+    if (held.chunks[m.chunk] != m.base) return {};
+    codec->decode_add(payload, {to, elements});
+  } else if (static_cast<const void*>(to) != static_cast<const void*>(payload.data())) {
     std::memcpy(to, payload.data(), payload.size());
   }
+  held.chunks[m.chunk] = m.version;
   held.written = true;
   held.missing &= ~bit;
   if (held.missing == 0 && --incomplete_ == 0) {

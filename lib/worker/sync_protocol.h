@@ -7,6 +7,7 @@
 // parameter_ready says so.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,6 +46,7 @@ class SyncProtocol final : public WorkerProtocol {
     uint32_t missing = 0;   // chunks of it that have not come
     bool written = false;   // some of it has: `previous` is overwritten
     int64_t previous = -1;  // complete in memory as long as nothing of `version` was written
+    std::array<int64_t, kBlockChunks> chunks = {-1, -1, -1, -1};  // versions of them in memory
   };
 
   Status on(wire::Rank from, const wire::Assign& m);

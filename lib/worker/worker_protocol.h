@@ -17,6 +17,7 @@
 #include "consistency/admission_rule.h"
 #include "proto-free-wire/message.h"
 #include "ps/block_table.h"
+#include "worker/offered_gradients.h"
 #include "worker/work.h"
 
 namespace dtrain::worker {
@@ -31,6 +32,7 @@ class WorkerProtocol {
     uint32_t eval_micro_batches = 0;       // 0: no evaluations
     std::vector<float*> memory;
     std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
+    Compression compression = {};
   };
   // The table and the outbox outlive the protocol.
   static std::unique_ptr<WorkerProtocol> make(const ps::BlockTable& table, Setup setup, wire::Outbox& outbox);

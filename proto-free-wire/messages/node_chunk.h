@@ -1,4 +1,4 @@
-// One chunk of a node; the payload is its fp32 values.
+// One chunk of a node; the payload is its values, fp32 or encoded.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ struct NodeChunk {
   uint32_t block = 0;
   uint32_t first = 0, last = 0;
   uint32_t chunk = 0;  // index within the block
+  uint8_t codec = 0;   // of the payload (compress::CodecId); 0: fp32
 
   template <typename Self, typename Visitor>
   static void fields(Self& m, Visitor&& v) {
@@ -22,6 +23,7 @@ struct NodeChunk {
     v("first", m.first);
     v("last", m.last);
     v("chunk", m.chunk);
+    v("codec", m.codec);
   }
   bool operator==(const NodeChunk&) const = default;
 };

@@ -105,7 +105,7 @@ TEST(Methods, SameBitsEverywhere) {
       {"\"bf16\"", "a59eb4bcc36c0fc6"},
       {"\"1bit\"", "b0d7fba7a0fed21d"},
       {"\"2bit\"", "ee5e32918b0c468d"},
-      {"{ type = \"2bit\", threshold = \"auto\" }", "80361f3e2280b9c5"},
+      {"{ type = \"2bit\", threshold = \"auto\" }", "a6f72ea3184e4c91"},
       {"\"topk\"", "0b07288ac83e7cc1"},
       {"{ type = \"dgc\", clip_norm = 0.01, ratio = 0.01 }", "44f7f90d2a8acfa8"}};
   for (const auto& [text, hash] : known) {

@@ -18,7 +18,7 @@ std::vector<float> values(const Node& node) {
 const float* add(ChunkSum& sum, SumPool& pool, const Node& node, float* root = nullptr) {
   static std::vector<float> v;  // the root may lie in it
   v = values(node);
-  return sum.add(node, v, pool, root, false);
+  return sum.add(node, std::span<const float>(v), pool, root, false);
 }
 
 TEST(ChunkSum, KeepsWhatComesAndAddsSiblingsUpwards) {
@@ -75,7 +75,7 @@ TEST(ChunkSum, WhatJoinsTheReserveIsNotCounted) {
   ChunkSum sum(8);
   const auto give = [&](const Node& node, bool in_reserve) {
     const std::vector<float> v = values(node);
-    sum.add(node, v, pool, nullptr, in_reserve);
+    sum.add(node, std::span<const float>(v), pool, nullptr, in_reserve);
   };
   give({2, 3}, false);
   give({5, 6}, false);

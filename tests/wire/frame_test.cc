@@ -28,7 +28,8 @@ TEST(Frame, GoldenBytes) {
   EXPECT_EQ(to_hex(frame_of(Offer{.step = 3, .block = 2, .first = 0, .last = 4})),
             "4454524e03001e00140000000000000063bfb72f000000000300000000000000020000000000000004000000");
   EXPECT_EQ(to_hex(frame_of(ParameterChunk{.block = 2, .version = 4, .chunk = 3}, kPayload)),
-            "4454524e030023001000000008000000d2d657e0c9f236aa020000000400000000000000030000000000803f000000c0");
+            "4454524e0300230019000000080000007c07895fc9f236aa02000000040000000000000003000000ffffffffffffffff000000803f"
+            "000000c0");
 }
 
 TEST(Frame, ReadsBackWhatItWrote) {

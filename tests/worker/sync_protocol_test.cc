@@ -120,12 +120,12 @@ TEST_F(SyncProtocolTest, GoesThroughItsShareThenToTheNextVersionUpToTheEndOfTheS
   EXPECT_THAT(work_off(1), ElementsAre(train(0, {0, 2})));
   EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre());
   EXPECT_THAT(work_off(1), ElementsAre(train(0, {2, 3})));
-  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{0, 1}, wire::Pull{1, 1}, wire::Pull{2, 1}));
+  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{0, 1, 0}, wire::Pull{1, 1, 0}, wire::Pull{2, 1, 0}));
   EXPECT_EQ(protocol_.next_work(), train(1, {0, 2}));
   deliver_all(1);
   sent_.clear();
   EXPECT_THAT(work_off(), ElementsAre(train(1, {0, 2}), train(1, {2, 3})));
-  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{0, 2}, wire::Pull{1, 2}, wire::Pull{2, 2}));
+  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{0, 2, 1}, wire::Pull{1, 2, 1}, wire::Pull{2, 2, 1}));
   deliver_all(2);
   EXPECT_FALSE(protocol_.next_work());
   // The next segment starts from what is there.
@@ -195,7 +195,8 @@ TEST_F(SyncProtocolTest, TurnsBackForMoreOfAStepAndPullsItsVersionAgain) {
   EXPECT_TRUE(sent_.letters.empty()) << "nothing may come into memory before the compute side has left the work";
   EXPECT_TRUE(protocol_.parameter_ready(1, 1));
   protocol_.finished(ahead);
-  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{1, 0})) << "of the others memory still holds version 0";
+  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{1, 0, 1}))
+      << "of the others memory still holds version 0";
   EXPECT_TRUE(protocol_.parameter_ready(0, 0));
   EXPECT_FALSE(protocol_.parameter_ready(1, 0));
   EXPECT_EQ(protocol_.next_work(), train(0, {2, 4}));
@@ -244,7 +245,7 @@ TEST_F(SyncProtocolTest, JumpsAheadWhenOthersHaveDoneTheStep) {
   deliver(0, 5, 3);
   EXPECT_THAT(memory_[0], testing::Each(0)) << "memory does not change under a work";
   protocol_.finished(work);
-  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{0, 5}, wire::Pull{1, 5}, wire::Pull{2, 5}));
+  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{0, 5, 0}, wire::Pull{1, 5, 0}, wire::Pull{2, 5, 0}));
   EXPECT_EQ(protocol_.next_work(), train(5, {0, 4}));
 }
 
@@ -322,7 +323,7 @@ TEST(SyncProtocolFrozen, IsPulledOnceAndIsEveryVersion) {
   // The others are at step 5: the frozen one is under way still, and is not asked for again.
   ASSERT_TRUE(protocol.on_message(
       kServer, wire::Assign{.generation = 2, .kind = StepKind::kTrain, .from = 5, .until = 6, .first = 0, .last = 2}));
-  EXPECT_THAT(sent.all<wire::Pull>(), ElementsAre(wire::Pull{1, 5}));
+  EXPECT_THAT(sent.all<wire::Pull>(), ElementsAre(wire::Pull{1, 5, 3}));
   give(0, 3, std::vector<float>(10, 2.5F));
   EXPECT_TRUE(protocol.parameter_ready(0, 5));
   EXPECT_FALSE(protocol.parameter_ready(1, 5));
