@@ -100,6 +100,11 @@ Result<Model> make_model(const SimulateFlags& flags, node::RunDefinition& run) {
                 fmt::format("train.consistency = \"{}\" cannot be simulated, only sync and stale; --set "
                             "train.consistency=sync shows what waiting for all would cost",
                             mode.name));
+  if (run.spec.train.compression || run.spec.train.compress_pulls)
+    return fail(
+        ExitCode::kUsage,
+        "train.compression and train.compress_pulls cannot be simulated: leave them out; what would be as much as "
+        "they save is a link of a higher --bandwidth");
   model.rule = run.rule;
   model.optimizer = run.optimizer.optimizer;
   model.clips = run.optimizer.clip_norm.has_value();

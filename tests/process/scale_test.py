@@ -59,6 +59,7 @@ class Simulate(ProcessTest):
         self.refuses("--workers", "1,2,3", "--ps", "1,2", says="one for each size")
         self.refuses("--workers", "0", says="--workers")
         self.refuses("--set", "train.consistency=async", says="cannot be simulated")
+        self.refuses("--set", "train.compression=fp16", says="cannot be simulated")
         self.refuses("--host_cost", "sums=1GB/s", says="receive, send, add, update")
 
     def test_a_sweep(self):
