@@ -49,6 +49,10 @@ const char* name_of_known(MessageType type) {
       return "WorkDone";
     case MessageType::kWorkerRates:
       return "WorkerRates";
+    case MessageType::kVectorOrder:
+      return "VectorOrder";
+    case MessageType::kVectorDots:
+      return "VectorDots";
     case MessageType::kMetricNode:
       return "MetricNode";
     case MessageType::kStop:
@@ -98,9 +102,10 @@ struct Writer {
     (*this)("", static_cast<uint32_t>(value.size()));
     raw(value.data(), value.size());
   }
-  void operator()(const char*, const std::vector<double>& value) {
+  template <Number T>
+  void operator()(const char*, const std::vector<T>& value) {
     (*this)("", static_cast<uint32_t>(value.size()));
-    raw(value.data(), value.size() * sizeof(double));
+    raw(value.data(), value.size() * sizeof(T));
   }
 };
 
@@ -160,11 +165,12 @@ struct Reader {
     value.resize(n);
     take(field, value.data(), n);
   }
-  void operator()(const char* field, std::vector<double>& value) {
+  template <Number T>
+  void operator()(const char* field, std::vector<T>& value) {
     size_t n = 0;
-    if (!count(field, sizeof(double), &n)) return;
+    if (!count(field, sizeof(T), &n)) return;
     value.resize(n);
-    take(field, value.data(), n * sizeof(double));
+    take(field, value.data(), n * sizeof(T));
   }
 };
 
@@ -207,7 +213,8 @@ struct Printer {
   }
   void operator()(const char* field, const Digest& value) { text(field, to_hex(value).substr(0, 12)); }
   void operator()(const char* field, const std::string& value) { text(field, quoted(value)); }
-  void operator()(const char* field, const std::vector<double>& value) {
+  template <Number T>
+  void operator()(const char* field, const std::vector<T>& value) {
     constexpr size_t kShown = 4;
     std::string list;
     for (size_t i = 0; i < std::min(value.size(), kShown); ++i) {

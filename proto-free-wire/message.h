@@ -31,6 +31,8 @@
 #include "proto-free-wire/messages/stop.h"
 #include "proto-free-wire/messages/stopped.h"
 #include "proto-free-wire/messages/take.h"
+#include "proto-free-wire/messages/vector_dots.h"
+#include "proto-free-wire/messages/vector_order.h"
 #include "proto-free-wire/messages/welcome.h"
 #include "proto-free-wire/messages/work_done.h"
 #include "proto-free-wire/messages/worker_rates.h"
@@ -39,7 +41,7 @@ namespace dtrain::wire {
 
 using Message = std::variant<Hello, Welcome, Refuse, Heartbeat, Join, Begin, Ready, Assign, Rates, Committed,
                              NormPartial, NormFactor, Snapshot, SnapshotDone, MetricNode, Stop, Stopped, Failure,
-                             ShardPart, WorkDone, WorkerRates, Offer, Take, NodeChunk, Absorbed, Pull, ParameterChunk, Gone>;
+                             ShardPart, WorkDone, WorkerRates, VectorOrder, VectorDots, Offer, Take, NodeChunk, Absorbed, Pull, ParameterChunk, Gone>;
 
 // The tensor bytes behind a message. They are not copied on their way to the socket: `owner` keeps them alive, and
 // whoever sends promises not to change them while it is held.

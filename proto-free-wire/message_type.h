@@ -29,6 +29,8 @@ enum class MessageType : uint16_t {
   kShardPart = 24,
   kWorkDone = 25,
   kWorkerRates = 26,
+  kVectorOrder = 27,
+  kVectorDots = 28,
   // tensors: workers and shard servers
   kOffer = 30,
   kTake = 31,

@@ -21,7 +21,11 @@ Coordinator::Coordinator(CoordinatorOptions options, const ps::BlockTable& table
       until_(options_.first_step),
       rated_(options_.first_step),
       rule_(options_.rule ? options_.rule : consistency::synchronous()),
-      leases_(options_.first_step * options_.micro_batches, rule_->mode().push_every) {
+      leases_(options_.first_step * options_.micro_batches, rule_->mode().push_every),
+      steps_(options_.steps),
+      dots_(table),
+      iteration_(options_.first_step) {
+  if (options_.lbfgs) lbfgs_.emplace(*options_.lbfgs, !options_.checkpoint.empty());
   for (const TaskInfo& info : options_.tasks) {
     const auto rank = static_cast<wire::Rank>(tasks_.size());
     tasks_.push_back({.info = info, .server = static_cast<uint32_t>(servers_.size()), .committed = step_});
@@ -172,7 +176,7 @@ void Coordinator::do_without(wire::Rank rank, const std::string& reason) {
   if (phase_ == Phase::kGathering) begin_when_there();
   if (phase_ == Phase::kBeginning) begin_training_when_ready();
   if (phase_ == Phase::kTraining && interrupted_ && !enough_workers()) {
-    stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", step_, options_.steps));
+    stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", shown(), steps_));
   }
   if (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating) assign();
 }
@@ -198,13 +202,15 @@ bool Coordinator::passes(int64_t version, int64_t every) const {
 }
 
 bool Coordinator::snapshot_due(int64_t version) const {
-  if (options_.checkpoint_folder.empty() || version <= options_.first_step) return false;
-  return version == options_.steps || interrupted_ || passes(version, options_.checkpoint_every);
+  if (options_.checkpoint_folder.empty()) return false;
+  // An optimizer may find nothing better than where a new run begins.
+  if (version <= options_.first_step && !(lbfgs_ && options_.checkpoint.empty())) return false;
+  return version == steps_ || interrupted_ || passes(version, options_.checkpoint_every);
 }
 
 bool Coordinator::eval_due(int64_t version) const {
   if (options_.eval_micro_batches == 0 || interrupted_ || version <= options_.first_step) return false;
-  if (version == options_.steps || passes(version, options_.eval_every)) return true;
+  if (version == steps_ || passes(version, options_.eval_every)) return true;
   bool at = false;
   for (int64_t v = version - mode().stride + 1; options_.eval_at && v <= version; ++v) at |= options_.eval_at(v);
   return at;
@@ -213,28 +219,29 @@ bool Coordinator::eval_due(int64_t version) const {
 void Coordinator::proceed() {
   if (phase_ != Phase::kBoundary) return;
   progressed();
-  if (snapshot_due(step_) && snapshot_ordered_ < step_) {
+  if (snapshot_due(shown()) && snapshot_ordered_ < shown()) {
     if (snapshot_) return;  // one at a time: goes on when that one is done
-    snapshot_ = SnapshotUnderWay{step_, std::vector<std::optional<wire::SnapshotDone>>(servers_.size())};
-    snapshot_ordered_ = step_;
+    snapshot_ = SnapshotUnderWay{shown(), std::vector<std::optional<wire::SnapshotDone>>(servers_.size())};
+    snapshot_ordered_ = shown();
     snapshot_error_.clear();
-    send_to_servers(wire::Snapshot{.version = step_, .folder = options_.checkpoint_folder});
+    send_to_servers(
+        wire::Snapshot{.version = step_, .folder = options_.checkpoint_folder, .step = lbfgs_ ? iteration_ : -1});
   }
-  if (eval_due(step_) && evaluated_ < step_) {
+  if (eval_due(shown()) && evaluated_ < shown()) {
     phase_ = Phase::kEvaluating;
     eval_.emplace(options_.eval_micro_batches);
     assign();
     return;
   }
-  if (step_ < options_.steps && !interrupted_) {
+  if (shown() < steps_ && !interrupted_) {
     start_segment();
     return;
   }
   if (snapshot_) return;  // the run ends with what is written
-  if (!snapshot_error_.empty() && snapshot_ordered_ == step_) {
-    stop(ExitCode::kCheckpoint, fmt::format("the last checkpoint, of step {}: {}", step_, snapshot_error_));
-  } else if (step_ < options_.steps) {
-    stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", step_, options_.steps));
+  if (!snapshot_error_.empty() && snapshot_ordered_ == shown()) {
+    stop(ExitCode::kCheckpoint, fmt::format("the last checkpoint, of step {}: {}", shown(), snapshot_error_));
+  } else if (shown() < steps_) {
+    stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", shown(), steps_));
   } else {
     stop(ExitCode::kDone, "");
   }
@@ -284,7 +291,7 @@ void Coordinator::interrupt() {
       return;
     case Phase::kTraining:
       if (again || !enough_workers()) break;
-      shorten_segment();
+      lbfgs_ ? shorten_vectors() : shorten_segment();
       return;
     case Phase::kEvaluating:
     case Phase::kBoundary:
@@ -293,7 +300,7 @@ void Coordinator::interrupt() {
       proceed();
       return;
   }
-  stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", step_, options_.steps));
+  stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", shown(), steps_));
 }
 
 void Coordinator::stop(ExitCode code, std::string reason) {

@@ -18,46 +18,19 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "cluster/coordinator_events.h"
+#include "cluster/coordinator_options.h"
+#include "cluster/dot_sum.h"
 #include "cluster/lease_book.h"
 #include "cluster/metric_tree.h"
 #include "cluster/norm_sum.h"
 #include "cluster/staleness.h"
 #include "cluster/stragglers.h"
 #include "consistency/admission_rule.h"
+#include "optim/lbfgs.h"
 #include "proto-free-wire/message.h"
 #include "ps/block_table.h"
 
 namespace dtrain::cluster {
-
-// A task as the cluster spec names it.
-struct TaskInfo {
-  std::string name;     // "/job:worker/task:0"
-  std::string address;  // "192.168.170.193:2500", or what stands for it
-  bool computes = false, serves = false;
-  bool optional = false;  // may join or not: nobody waits for it. It does not serve
-};
-
-struct CoordinatorOptions {
-  std::vector<TaskInfo> tasks;  // by rank; those that serve are the block table's servers, in this order
-  int64_t first_step = 0, steps = 0;
-  std::string checkpoint;  // that first_step is loaded from; empty: initial values
-  uint32_t micro_batches = 1;
-  uint32_t eval_micro_batches = 0;               // 0: no evaluations
-  int64_t eval_every = 0;                        // 0: only at the end
-  std::function<bool(int64_t version)> eval_at;  // evaluates there, too (ends of epochs); may be empty
-  int64_t checkpoint_every = 0;                  // 0: only at the end
-  std::string checkpoint_folder;                 // empty: nothing is ever written
-  NormRules norms;
-  uint32_t threads = 0;  // for one micro-batch; 0: the fewest that any worker offers
-  // So many workers must be there, or the run waits. 0: at the start all that are not optional, then one.
-  uint32_t min_workers = 0;
-  Nanoseconds start_grace = 10 * kSecond;  // from when min_workers are there until the run begins without the others
-  Nanoseconds start_timeout = 60 * kSecond, peer_timeout = 10 * kSecond, idle_timeout = 3600 * kSecond;
-  std::function<double(int64_t step)> rate;                   // of the servers' optimizer
-  std::function<double(int64_t step)> worker_rate = nullptr;  // of steps that workers take by themselves; may be empty
-  std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
-  bool speculate = false;  // idle workers compute the share of one that is late
-};
 
 class Coordinator {
  public:
@@ -99,6 +72,7 @@ class Coordinator {
   Status on(wire::Rank from, const wire::Ready& m);
   Status on(wire::Rank from, const wire::Committed& m);
   Status on(wire::Rank from, const wire::NormPartial& m);
+  Status on(wire::Rank from, const wire::VectorDots& m);
   Status on(wire::Rank from, const wire::SnapshotDone& m);
   Status on(wire::Rank from, const wire::MetricNode& m);
   Status on(wire::Rank from, const wire::WorkDone& m);
@@ -124,6 +98,14 @@ class Coordinator {
   void look_for_stragglers();
   Status on_lease_done(wire::Rank from, const wire::MetricNode& m);
   void report_step(const Metrics& metrics);
+  // Full-batch optimizers (coordinator_vectors.cc).
+  void start_vectors();
+  void send_order(const optim::VectorOrder& order);
+  void advance_vectors();
+  void iterated(optim::Lbfgs::Progress progress, const Metrics& metrics, bool first);
+  void shorten_vectors();
+  // How the version that the servers stand at is called: the run's step.
+  int64_t shown() const { return lbfgs_ ? iteration_ : step_; }
   void send_to_servers(const wire::Message& message);
   // Reports what is complete, and goes on to the boundary.
   void advance();
@@ -172,6 +154,14 @@ class Coordinator {
   LeaseBook leases_;
   Metrics filling_;
   uint32_t filled_ = 0;  // micro-batches
+  int64_t steps_ = 0;    // of the run; fewer than planned where an optimizer has converged
+  // Full-batch optimizers:
+  std::optional<optim::Lbfgs> lbfgs_;
+  DotSum dots_;
+  uint32_t orders_ = 0;  // of step_
+  int64_t iteration_ = 0;
+  bool vectors_begun_ = false, measuring_ = false, committing_ = false, at_boundary_ = false;
+  std::optional<optim::VectorOrder> next_order_;
   std::optional<MetricTree> eval_;
   int64_t evaluated_ = -1, snapshot_ordered_ = -1;
   std::optional<SnapshotUnderWay> snapshot_;

@@ -17,8 +17,9 @@ constexpr size_t kLeases = 2;
 
 void Coordinator::start_segment() {
   phase_ = Phase::kTraining;
-  until_ = next_boundary();
+  until_ = lbfgs_ ? step_ + 1 : next_boundary();
   progressed();
+  if (lbfgs_) return start_vectors();
   send_rates();
   stragglers_.opened(step_, now_);
   leases_.extend(until_ * options_.micro_batches);
@@ -150,8 +151,8 @@ Status Coordinator::on(wire::Rank from, const wire::MetricNode& m) {
     progressed();
     const Metrics* root = eval_->root();
     if (root == nullptr) return {};
-    evaluated_ = step_;
-    events_.on_eval(step_, *root);
+    evaluated_ = shown();
+    events_.on_eval(shown(), *root);
     phase_ = Phase::kBoundary;
     proceed();
     return {};
@@ -235,6 +236,7 @@ Status Coordinator::on(wire::Rank from, const wire::NormPartial& m) {
 }
 
 void Coordinator::advance() {
+  if (lbfgs_) return advance_vectors();
   while (phase_ == Phase::kTraining && step_ < until_) {
     const auto metrics = metrics_.find(step_);
     if (metrics == metrics_.end()) return;

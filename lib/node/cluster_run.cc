@@ -102,8 +102,6 @@ Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::Cluster
                                 const ClusterRunOptions& options, FileSystem& files, const Clock& clock, Log& log,
                                 const std::atomic<int>& interrupts) {
   constexpr Nanoseconds kTick = 50 * kMillisecond, kFarewell = 3 * kSecond;
-  if (run.optimizer.optimizer->full_batch())
-    return fail(ExitCode::kUsage, "the optimizer lbfgs runs in one process only: leave the cluster out");
   DTRAIN_TRY_ASSIGN(wire::Hello mine, hello(run, spec, setup, options));
   DTRAIN_TRY_ASSIGN(const auto transport,
                     net::AsioTransport::create(config(spec, setup, options, run.spec.train, std::move(mine)), log));

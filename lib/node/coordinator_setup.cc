@@ -37,6 +37,7 @@ cluster::CoordinatorOptions coordinator_options(const RunDefinition& run, const 
   options.peer_timeout = seconds(train.peer_timeout);
   options.idle_timeout = seconds(train.idle_timeout);
   options.rate = [&run, steps = plan.steps](int64_t step) { return run.rate_at(step, steps); };
+  if (const optim::LbfgsOptions* lbfgs = optimizer->full_batch()) options.lbfgs = *lbfgs;
   if (run.local_steps() || run.rule->mode().fetch_every > 1)
     options.worker_rate = [&run, steps = plan.steps](int64_t step) { return run.worker_rate_at(step, steps); };
   return options;

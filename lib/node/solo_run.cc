@@ -3,7 +3,6 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "node/full_batch_run.h"
 #include "node/inline_worker.h"
 
 namespace dtrain::node {
@@ -35,7 +34,6 @@ class Bell {
 
 ExitCode run_solo(const RunDefinition& run, TaskSetup setup, FileSystem& files, const Clock& clock, Log& log,
                   const std::atomic<int>& interrupts) {
-  if (run.optimizer.optimizer->full_batch()) return run_full_batch(run, setup, files, log, interrupts);
   constexpr Nanoseconds kTick = 100 * kMillisecond;
   setup.in_place = true;
   const cluster::ClusterSpec spec = cluster::ClusterSpec::local();

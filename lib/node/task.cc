@@ -4,6 +4,7 @@
 
 #include "net/handshake.h"
 #include "node/data_feed.h"
+#include "node/full_batch_feed.h"
 #include "node/server_pool.h"
 
 namespace dtrain::node {
@@ -28,9 +29,11 @@ Role receiver(const wire::Message& message) {
     case T::kFailure:
     case T::kShardPart:
     case T::kWorkDone:
+    case T::kVectorDots:
       return Role::kCoordinator;
     case T::kRates:
     case T::kNormFactor:
+    case T::kVectorOrder:
     case T::kSnapshot:
     case T::kOffer:
     case T::kNodeChunk:
@@ -189,8 +192,13 @@ void Task::begin(const wire::Begin& begin) {
   if (server_index_)
     if (const Status begun = begin_server(begin); !begun) return fail_run(begun.error());
   if (!computes()) return;
-  auto feed = setup_.feed ? setup_.feed(begin)
-                          : std::make_unique<DataFeed>(run_, begin.micro_batches, begin.eval_micro_batches);
+  std::unique_ptr<worker::BatchFeed> feed;
+  if (setup_.feed)
+    feed = setup_.feed(begin);
+  else if (run_.optimizer.optimizer->full_batch())
+    feed = std::make_unique<FullBatchFeed>(run_, begin.micro_batches, begin.eval_micro_batches);
+  else
+    feed = std::make_unique<DataFeed>(run_, begin.micro_batches, begin.eval_micro_batches);
   working_ = true;
   around_.driver.begin(std::make_unique<WorkerSide>(run_, table_, *memory_, server_ranks_, begin, around_.worker_outbox,
                                                     std::move(feed), setup_.in_place, setup_.profile),
@@ -206,6 +214,7 @@ Status Task::begin_server(const wire::Begin& begin) {
   options.norms = run_.norm_rounds();
   options.rule = run_.rule;
   options.pulls = run_.compression.pulls;
+  options.vectors = run_.optimizer.optimizer->full_batch() != nullptr;
   options.pool_bytes = server_pool_bytes(begin.micro_batches);
   options.coordinator = coordinator_rank();
   if (setup_.in_place) options.in_place.assign(memory_->pointers().begin(), memory_->pointers().end());

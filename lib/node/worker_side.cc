@@ -66,6 +66,7 @@ Status WorkerSide::prepare() {
   const consistency::Mode& mode = run_.rule->mode();
   const optim::OptimizerSpec& own = run_.local_steps() ? run_.worker_optimizer : run_.optimizer;
   if (mode.single || run_.local_steps()) setup.clip_norm = own.clip_norm;
+  setup.same_step = run_.optimizer.optimizer->full_batch() != nullptr;
   setup.own_steps = mode.stride;
   setup.optimizer = run_.worker_optimizer.optimizer;
   setup.any_version = !mode.lockstep;

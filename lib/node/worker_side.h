@@ -23,7 +23,8 @@ class WorkerSide {
   // nothing is done with a whole gradient.
   static bool needs_no_gradients(const RunDefinition& run, bool uses_gradients_at_once, uint32_t micro_batches) {
     const consistency::Mode& mode = run.rule->mode();
-    const bool plain = mode.lockstep && mode.stride == 1 && !mode.single;
+    const bool plain =
+        mode.lockstep && mode.stride == 1 && !mode.single && !run.optimizer.optimizer->full_batch();
     return plain && uses_gradients_at_once && micro_batches == 1;
   }
   // `memory` is where parameters lie (the servers' own, in one process) and must outlive it, like all that is referred

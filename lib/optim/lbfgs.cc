@@ -4,163 +4,221 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "base/vectorize.h"
 
 namespace dtrain::optim {
 namespace {
 
-constexpr size_t kLanes = 16;
+using Dots = std::vector<std::pair<uint32_t, uint32_t>>;
 
-double fold(double* lanes) {
-  for (size_t width = kLanes / 2; width > 0; width /= 2)
-    for (size_t l = 0; l < width; ++l) lanes[l] += lanes[l + width];
-  return lanes[0];
-}
+uint32_t slot(size_t i) { return kFirstSlot + static_cast<uint32_t>(i); }
 
-// Element i joins lane i mod 16, and the lanes are added pairwise.
-template <typename B>
-__attribute__((always_inline)) inline double dot_loop(const float* a, const B* b, size_t n) {
-  double lanes[kLanes] = {};
-  const size_t whole = n / kLanes * kLanes;
-  for (size_t i = 0; i < whole; i += kLanes)
-    for (size_t l = 0; l < kLanes; ++l) lanes[l] += static_cast<double>(a[i + l]) * static_cast<double>(b[i + l]);
-  for (size_t i = whole; i < n; ++i) lanes[i - whole] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return fold(lanes);
-}
-
-DTRAIN_CLONES double dot32(const float* a, const float* b, size_t n) { return dot_loop(a, b, n); }
-DTRAIN_CLONES double dot64(const float* a, const double* b, size_t n) { return dot_loop(a, b, n); }
-
-DTRAIN_CLONES void add_scaled(double* to, double factor, const float* v, size_t n) {
-  DTRAIN_INDEPENDENT
-  for (size_t i = 0; i < n; ++i) to[i] += factor * static_cast<double>(v[i]);
-}
-
-DTRAIN_CLONES void point_on_line(const float* x, double step, const float* direction, float* to, size_t n) {
-  DTRAIN_INDEPENDENT
-  for (size_t i = 0; i < n; ++i)
-    to[i] = static_cast<float>(static_cast<double>(x[i]) + step * static_cast<double>(direction[i]));
-}
-
-double dot(std::span<const float> a, std::span<const float> b) { return dot32(a.data(), b.data(), a.size()); }
-
-std::vector<float> difference(std::span<const float> a, std::span<const float> b) {
-  std::vector<float> out(a.size());
-  for (size_t i = 0; i < a.size(); ++i) out[i] = a[i] - b[i];
-  return out;
-}
+// What a line search needs of a point.
+Dots of_a_point() { return {{kGradientVector, kDirection}, {kGradientVector, kGradientVector}}; }
 
 }  // namespace
 
-Lbfgs::Lbfgs(const LbfgsOptions& options, std::vector<float> start) : options_(options), point_(std::move(start)) {}
-
-void Lbfgs::restore(std::vector<std::vector<float>> s, std::vector<std::vector<float>> y) {
-  DTRAIN_CHECK(!begun_ && s.size() == y.size() && s.size() <= static_cast<size_t>(options_.history));
-  s_ = std::move(s);
-  y_ = std::move(y);
-  for (size_t i = 0; i < s_.size(); ++i) {
-    DTRAIN_CHECK(s_[i].size() == point_.size() && y_[i].size() == point_.size());
-    rho_.push_back(1 / dot(s_[i], y_[i]));
-  }
+Lbfgs::Lbfgs(const LbfgsOptions& options, bool restored) : options_(options), restored_(restored) {
+  order_.dots = {{kGradientVector, kGradientVector}};
 }
 
-Lbfgs::Progress Lbfgs::tell(double value, std::span<const float> gradient) {
-  DTRAIN_CHECK(gradient.size() == point_.size());
-  if (!begun_) {
-    begun_ = true;
-    value_ = value;
-    return accept(value, gradient);
+VectorOrder Lbfgs::back_to_iterate() {
+  VectorOrder order;
+  order.lines = {{kNextPoint, {{1.0, kIterate}}}};
+  order.commit = true;
+  return order;
+}
+
+Lbfgs::Progress Lbfgs::tell(double value, std::span<const double> dots) {
+  DTRAIN_CHECK(dots.size() == order_.dots.size());
+  if (measuring_) {
+    measuring_ = false;
+    return accepted(dots);
   }
-  switch (line_.tell(value, dot(gradient, direction_))) {
+  return judge(value, dots);
+}
+
+// Of a point that was evaluated.
+Lbfgs::Progress Lbfgs::judge(double value, std::span<const double> dots) {
+  if (!begun_) {
+    before_ = value_ = value;
+    ask_at_iterate();
+    return Progress::kMeasuring;
+  }
+  // Where the gradient is not finite the slope says nothing.
+  const double slope = std::isfinite(dots[1]) ? dots[0] : std::nan("");
+  switch (line_.tell(value, slope)) {
     case LineSearch::Progress::kSearching:
-      go_to(line_.ask());
+      go_to({}, line_.ask());
       return Progress::kSearching;
     case LineSearch::Progress::kFound:
     case LineSearch::Progress::kEnough:
       step_ = line_.ask();
-      remember(gradient);
-      return accept(value, gradient);
+      before_ = value_;
+      value_ = value;
+      ask_at_iterate();
+      return Progress::kMeasuring;
     case LineSearch::Progress::kFailed:
       break;
   }
-  if (s_.empty()) return Progress::kStuck;
-  s_.clear();  // what it remembers does not fit here
-  y_.clear();
-  rho_.clear();
-  search();
+  if (rho_.empty()) {
+    order_ = back_to_iterate();
+    return Progress::kStuck;
+  }
+  VectorOrder order;
+  clear(order);  // what it remembers does not fit here
+  search(std::move(order));
   return Progress::kSearching;
 }
 
-Lbfgs::Progress Lbfgs::accept(double value, std::span<const float> gradient) {
-  const double before = value_;
-  const bool first = x_.empty();
-  x_ = point_;
-  value_ = value;
-  gradient_.assign(gradient.begin(), gradient.end());
-  const double size = std::max(1.0, std::abs(value));
-  const bool flat = std::sqrt(dot(gradient_, gradient_)) <= options_.tolerance * size;
-  const bool still = !first && before - value <= options_.tolerance * std::max(size, std::abs(before));
-  if (flat || still) return Progress::kConverged;
-  search();
+// The point becomes the iterate; asks for all that is needed of it.
+void Lbfgs::ask_at_iterate() {
+  order_ = {};
+  measuring_ = true;
+  const size_t vectors = begun_ ? 2 * rho_.size() : restored_ ? 2 * static_cast<size_t>(options_.history) : 0;
+  if (begun_) {
+    order_.lines.push_back({kStepVector, {{1.0, kPointVector}, {-1.0, kIterate}}});
+    order_.lines.push_back({kChangeVector, {{1.0, kGradientVector}, {-1.0, kIterateGradient}}});
+  }
+  order_.lines.push_back({kIterate, {{1.0, kPointVector}}});
+  order_.lines.push_back({kIterateGradient, {{1.0, kGradientVector}}});
+  order_.dots = {{kIterateGradient, kIterateGradient}, {kIterateGradient, kSigns}};
+  for (size_t v = 0; v < vectors; ++v) order_.dots.emplace_back(kIterateGradient, slot(v));
+  if (begun_) {
+    order_.dots.insert(order_.dots.end(), {{kStepVector, kStepVector},
+                                           {kStepVector, kChangeVector},
+                                           {kChangeVector, kChangeVector},
+                                           {kIterateGradient, kStepVector},
+                                           {kIterateGradient, kChangeVector}});
+    for (size_t v = 0; v < vectors; ++v) order_.dots.emplace_back(kStepVector, slot(v));
+    for (size_t v = 0; v < vectors; ++v) order_.dots.emplace_back(kChangeVector, slot(v));
+  } else {
+    for (size_t a = 0; a < vectors; ++a)
+      for (size_t b = 0; b <= a; ++b) order_.dots.emplace_back(slot(a), slot(b));
+  }
+}
+
+Lbfgs::Progress Lbfgs::accepted(std::span<const double> dots) {
+  const bool first = !begun_;
+  begun_ = true;
+  gradient_squared_ = dots[0];
+  gradient_sum_ = dots[1];
+  VectorOrder order;
+  if (first) {
+    size_t vectors = restored_ ? 2 * static_cast<size_t>(options_.history) : 0;
+    with_gradient_.assign(dots.begin() + 2, dots.begin() + 2 + static_cast<ptrdiff_t>(vectors));
+    gram_.assign(vectors, std::vector<double>(vectors));
+    size_t at = 2 + vectors;
+    for (size_t a = 0; a < vectors; ++a)
+      for (size_t b = 0; b <= a; ++b) gram_[a][b] = gram_[b][a] = dots[at++];
+    size_t pairs = 0;  // so many are there
+    while (2 * pairs < vectors && gram(2 * pairs, 2 * pairs) > 0) ++pairs;
+    gram_.resize(2 * pairs);
+    for (std::vector<double>& row : gram_) row.resize(2 * pairs);
+    with_gradient_.resize(2 * pairs);
+    for (size_t i = 0; i < pairs; ++i) rho_.push_back(1 / gram(2 * i, 2 * i + 1));
+  } else {
+    const auto vectors = static_cast<ptrdiff_t>(2 * rho_.size());
+    with_gradient_.assign(dots.begin() + 2, dots.begin() + 2 + vectors);
+    candidate_.assign(dots.begin() + 2 + vectors, dots.end());
+    // A pair that the curvature along it, or rounding, makes useless is left out: H must stay positive definite.
+    const double sy = candidate_[1], yy = candidate_[2];
+    if (options_.history > 0 && sy > 1e-10 * yy && std::isfinite(1 / sy)) {
+      order.drop_oldest = rho_.size() == static_cast<size_t>(options_.history);
+      keep_pair();
+      order.lines.push_back({slot(2 * rho_.size() - 2), {{1.0, kStepVector}}});
+      order.lines.push_back({slot(2 * rho_.size() - 1), {{1.0, kChangeVector}}});
+    }
+  }
+  const double size = std::max(1.0, std::abs(value_));
+  const bool flat = std::sqrt(gradient_squared_) <= options_.tolerance * size;
+  const bool still = !first && before_ - value_ <= options_.tolerance * std::max(size, std::abs(before_));
+  if (flat || still) {
+    const VectorOrder back = back_to_iterate();
+    order.lines.insert(order.lines.end(), back.lines.begin(), back.lines.end());
+    order.commit = true;
+    order_ = std::move(order);
+    return Progress::kConverged;
+  }
+  search(std::move(order));
   return Progress::kIterated;
 }
 
-// A pair that the curvature along it, or rounding, makes useless is left out: H must stay positive definite.
-void Lbfgs::remember(std::span<const float> gradient) {
-  std::vector<float> s = difference(point_, x_), y = difference(gradient, gradient_);
-  const double sy = dot(s, y), yy = dot(y, y);
-  if (options_.history == 0 || !(sy > 1e-10 * yy) || !std::isfinite(1 / sy)) return;
-  if (s_.size() == static_cast<size_t>(options_.history)) {
-    s_.erase(s_.begin());
-    y_.erase(y_.begin());
-    rho_.erase(rho_.begin());
+void Lbfgs::keep_pair() {
+  const size_t vectors = 2 * rho_.size();
+  const double ss = candidate_[0], sy = candidate_[1], yy = candidate_[2];
+  const double* const with_s = candidate_.data() + 5;
+  const double* const with_y = with_s + vectors;
+  for (size_t v = 0; v < vectors; ++v) {
+    gram_[v].push_back(with_s[v]);
+    gram_[v].push_back(with_y[v]);
   }
-  s_.push_back(std::move(s));
-  y_.push_back(std::move(y));
+  std::vector<double> s(with_s, with_s + vectors), y(with_y, with_y + vectors);
+  s.insert(s.end(), {ss, sy});
+  y.insert(y.end(), {sy, yy});
+  gram_.push_back(std::move(s));
+  gram_.push_back(std::move(y));
+  with_gradient_.insert(with_gradient_.end(), {candidate_[3], candidate_[4]});
   rho_.push_back(1 / sy);
+  if (rho_.size() > static_cast<size_t>(options_.history)) drop_oldest();
 }
 
-// −H · gradient, by the two loops of algorithm 7.4.
-void Lbfgs::choose_direction() {
-  const size_t n = gradient_.size();
-  std::vector<double> q(n), alpha(s_.size());
-  add_scaled(q.data(), -1.0, gradient_.data(), n);
-  for (size_t i = s_.size(); i-- > 0;) {
-    alpha[i] = rho_[i] * dot64(s_[i].data(), q.data(), n);
-    add_scaled(q.data(), -alpha[i], y_[i].data(), n);
-  }
-  if (!s_.empty()) {
-    const double gamma = 1 / (rho_.back() * dot(y_.back(), y_.back()));
-    for (double& v : q) v *= gamma;
-  }
-  for (size_t i = 0; i < s_.size(); ++i) {
-    const double beta = rho_[i] * dot64(y_[i].data(), q.data(), n);
-    add_scaled(q.data(), alpha[i] - beta, s_[i].data(), n);
-  }
-  direction_.resize(n);
-  for (size_t i = 0; i < n; ++i) direction_[i] = static_cast<float>(q[i]);
+void Lbfgs::drop_oldest() {
+  gram_.erase(gram_.begin(), gram_.begin() + 2);
+  for (std::vector<double>& row : gram_) row.erase(row.begin(), row.begin() + 2);
+  with_gradient_.erase(with_gradient_.begin(), with_gradient_.begin() + 2);
+  rho_.erase(rho_.begin());
 }
 
-void Lbfgs::search() {
-  choose_direction();
-  double slope = dot(gradient_, direction_);
-  if (!(slope < 0) && !s_.empty()) {
-    s_.clear();
-    y_.clear();
-    rho_.clear();
-    choose_direction();
-    slope = dot(gradient_, direction_);
+// Of the slots nothing may be left that looks like a pair.
+void Lbfgs::clear(VectorOrder& order) {
+  for (size_t v = 0; v < 2 * rho_.size(); ++v) order.lines.push_back({slot(v), {}});
+  gram_.clear();
+  with_gradient_.clear();
+  rho_.clear();
+}
+
+// Along −H · gradient, by the two loops of algorithm 7.4 on coefficients: d = Σ c[v] · v − … · g.
+void Lbfgs::search(VectorOrder order) {
+  std::vector<double> c(2 * rho_.size());
+  double of_gradient = -1.0;
+  const auto with = [&](size_t v) {  // vᵀq
+    double sum = of_gradient * with_gradient_[v];
+    for (size_t u = 0; u < c.size(); ++u) sum += c[u] * gram(v, u);
+    return sum;
+  };
+  std::vector<double> alpha(rho_.size());
+  for (size_t i = rho_.size(); i-- > 0;) {
+    alpha[i] = rho_[i] * with(2 * i);
+    c[2 * i + 1] -= alpha[i];
   }
-  double first = 1.0;
-  if (s_.empty()) {  // nothing is known of the scale: a step of length 1 at most, by the sum of magnitudes
-    double sum = 0.0;
-    for (float g : gradient_) sum += std::abs(static_cast<double>(g));
-    first = std::min(1.0, 1 / sum);
+  if (!rho_.empty()) {
+    const size_t last = c.size() - 1;
+    const double gamma = 1 / (rho_.back() * gram(last, last));
+    for (double& x : c) x *= gamma;
+    of_gradient *= gamma;
   }
+  for (size_t i = 0; i < rho_.size(); ++i) c[2 * i] += alpha[i] - rho_[i] * with(2 * i + 1);
+
+  double slope = of_gradient * gradient_squared_;
+  for (size_t v = 0; v < c.size(); ++v) slope += c[v] * with_gradient_[v];
+  if (!(slope < 0) && !rho_.empty()) {
+    clear(order);
+    return search(std::move(order));
+  }
+  VectorLine direction{kDirection, {{of_gradient, kIterateGradient}}};
+  for (size_t v = 0; v < c.size(); ++v) direction.terms.emplace_back(c[v], slot(v));
+  order.lines.push_back(std::move(direction));
+  // Where nothing is known of the scale: a step of length 1 at most, by the sum of magnitudes.
+  const double first = rho_.empty() ? std::min(1.0, 1 / gradient_sum_) : 1.0;
   line_.begin(value_, slope, first);
-  go_to(first);
+  go_to(std::move(order), first);
 }
 
-void Lbfgs::go_to(double step) { point_on_line(x_.data(), step, direction_.data(), point_.data(), x_.size()); }
+void Lbfgs::go_to(VectorOrder order, double length) {
+  order.lines.push_back({kNextPoint, {{1.0, kIterate}, {length, kDirection}}});
+  order.commit = true;
+  order.dots = of_a_point();
+  order_ = std::move(order);
+}
 
 }  // namespace dtrain::optim

@@ -1,7 +1,8 @@
 // L-BFGS with a line search for the strong Wolfe conditions (Nocedal and Wright 2006, algorithms 7.4, 7.5, 3.5
-// and 3.6), for a function that somebody else evaluates: ask() for the point, tell() its value and gradient. A pure
-// state machine; what it does follows to the bit from what it is told. Points are fp32, what is computed from them
-// fp64. One thread.
+// and 3.6), for a function that somebody else evaluates, on vectors that somebody else holds: a pure state machine of
+// numbers. It gives an order, is told the function's value and the dot products that the order asked for, and gives the
+// next order. The two loops of algorithm 7.4 run on coefficients of the pairs and the gradient, whose dot products it
+// keeps (Chen, Wang and Zhou 2014, "Large-scale L-BFGS using MapReduce"). One thread.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "optim/line_search.h"
+#include "optim/vector_order.h"
 
 namespace dtrain::optim {
 
@@ -19,47 +21,54 @@ struct LbfgsOptions {
 
 class Lbfgs {
  public:
-  // `start` is the first point that is asked for.
-  Lbfgs(const LbfgsOptions& options, std::vector<float> start);
-  // Goes on from an iterate: with its pairs, the oldest first, each of start.size() elements.
-  void restore(std::vector<std::vector<float>> s, std::vector<std::vector<float>> y);
+  // `restored`: the slots hold pairs, the oldest first, zeros behind them, and the point is the iterate that they led
+  // to.
+  Lbfgs(const LbfgsOptions& options, bool restored);
 
   enum class Progress {
-    kSearching,  // ask() again
-    kIterated,   // the point told is a new iterate; the first one is iterate 0
+    kMeasuring,  // order() asks for further dot products of the same point
+    kSearching,  // order() leads to another point
+    kIterated,   // the point told is a new iterate; the first one is iterate 0. order() leads to another point
     kConverged,  // it is, and the last: the value fell by no more than tolerance · max(|f before|, |f|, 1) (as
                  // L-BFGS-B's factr), or the gradient's norm is at most tolerance · max(1, |f|)
-    kStuck,  // no better point can be found along the gradient; the last iterate stays
+    kStuck,      // no better point can be found along the gradient; the last iterate stays
   };
 
-  std::span<const float> ask() const { return point_; }
-  // Of ask(). A value or gradient that is not finite is one too large to go to; at the start it is the caller's to
-  // refuse.
-  Progress tell(double value, std::span<const float> gradient);
+  // At first what is to be measured of the start. After kConverged and kStuck it leads back to the iterate.
+  const VectorOrder& order() const { return order_; }
+  // Leads to the last iterate.
+  static VectorOrder back_to_iterate();
 
-  // The last iterate, after the first kIterated.
-  std::span<const float> iterate() const { return x_; }
-  double value() const { return value_; }
-  double step() const { return step_; }  // length along the direction that led to it
-  // Oldest first.
-  const std::vector<std::vector<float>>& s() const { return s_; }
-  const std::vector<std::vector<float>>& y() const { return y_; }
+  // What order() asked for: the value at the point (not looked at where further dots were asked for) and the dots. A
+  // value or dots that are not finite are of a point too far away; at the start they are the caller's to refuse.
+  Progress tell(double value, std::span<const double> dots);
+
+  bool begun() const { return begun_; }    // there is an iterate
+  double value() const { return value_; }  // of the last iterate
+  double step() const { return step_; }    // length along the direction that led to it
+  size_t pairs() const { return rho_.size(); }
 
  private:
-  Progress accept(double value, std::span<const float> gradient);
-  void remember(std::span<const float> gradient);
-  void search();
-  void choose_direction();
-  void go_to(double step);
+  Progress judge(double value, std::span<const double> dots);
+  Progress accepted(std::span<const double> dots);
+  void ask_at_iterate();
+  void keep_pair();
+  void drop_oldest();
+  void clear(VectorOrder& order);
+  void search(VectorOrder order);
+  void go_to(VectorOrder order, double length);
+  double gram(size_t a, size_t b) const { return gram_[a][b]; }
 
   const LbfgsOptions options_;
-  std::vector<float> point_;  // under evaluation
-  bool begun_ = false;
-  std::vector<float> x_, gradient_;  // of the last iterate
-  double value_ = 0.0, step_ = 0.0;
-  std::vector<std::vector<float>> s_, y_;
-  std::vector<double> rho_;  // 1 / sᵀy
-  std::vector<float> direction_;
+  VectorOrder order_;
+  bool begun_ = false, measuring_ = false, restored_;
+  double value_ = 0.0, before_ = 0.0, step_ = 0.0;
+  // Of the vectors s0, y0, s1, … of the pairs: dot products with each other and with the iterate's gradient.
+  std::vector<std::vector<double>> gram_;
+  std::vector<double> with_gradient_;
+  std::vector<double> rho_;                             // 1 / sᵀy of each pair
+  double gradient_squared_ = 0.0, gradient_sum_ = 0.0;  // gᵀg, Σ|g|
+  std::vector<double> candidate_;                       // the dots of a new pair, as asked for
   LineSearch line_;
 };
 

@@ -69,6 +69,7 @@ struct BlockState {
   Buffer exact;
   std::vector<std::shared_ptr<const Buffer>> updates, next_updates;
   std::vector<Buffer> slots;
+  std::vector<Buffer> kept;  // vectors of full-batch optimizers, from optim::kFirstKept on
   bool loaded = false;
 
   std::vector<StepSum> steps;      // of the step that makes the next version, and of those that workers may be ahead

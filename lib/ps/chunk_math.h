@@ -15,6 +15,11 @@ void divide(std::span<float> out, std::span<const float> values, float by);     
 void compensate(std::span<float> out, std::span<const float> g, std::span<const float> now, std::span<const float> then,
                 float lambda);
 bool all_finite(std::span<const float> values);
+// In fp64, as sum_of_squares.
+double dot(std::span<const float> a, std::span<const float> b);
+double sum_of_magnitudes(std::span<const float> values);
+// out = Σ factors[i] · vectors[i], in fp64 from left to right, rounded once. `out` may be one of them.
+void combine(std::span<float> out, std::span<const double> factors, std::span<const float* const> vectors);
 // In fp64: element i joins lane i mod 16, and the lanes are added pairwise.
 double sum_of_squares(std::span<const float> values);
 

@@ -67,6 +67,8 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
     b.squares_at = norm_chunks_;
     norm_chunks_ += b.block.chunks();
     for (size_t s = 0; s < optimizer.slots(); ++s) b.slots.emplace_back(b.elements() * sizeof(float));
+    for (size_t v = optim::kFirstKept; options_.vectors && v < optim::kKeptEnd; ++v)
+      b.kept.emplace_back(b.elements() * sizeof(float)).zero();
   }
 }
 
@@ -128,7 +130,8 @@ Status ShardServer::on_message(wire::Rank from, const wire::Message& message, By
         using M = std::decay_t<decltype(m)>;
         if constexpr (std::is_same_v<M, wire::NodeChunk>) {
           return on(from, m, payload);
-        } else if constexpr (is_one_of<M, wire::Offer, wire::Pull, wire::Rates, wire::NormFactor, wire::Snapshot>) {
+        } else if constexpr (is_one_of<M, wire::Offer, wire::Pull, wire::Rates, wire::NormFactor, wire::VectorOrder,
+                                       wire::Snapshot>) {
           if (!payload.empty()) return broken(from, "a payload where none belongs");
           return on(from, m);
         } else {
@@ -343,7 +346,7 @@ Status ShardServer::on(wire::Rank from, const wire::Snapshot& m) {
     return {};
   }
   ShardState copy;
-  copy.version = m.version;
+  copy.version = m.step >= 0 ? m.step : m.version;
   for (const BlockState& b : blocks_) {
     ShardState::BlockCopy& c = copy.blocks.emplace_back();
     c.block = b.id;

