@@ -26,12 +26,12 @@ void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, 
   if (!root) return;
 
   ++sum.roots;
-  // The squares of a gradient are finite where it is.
   if (options_.vectors) {  // what is not finite is a point too far away
-    chunk.sum->free(pool_);
-    root_is_there(b);
+    chunk.sum->free(sums_of(b), n);
+    root_is_there();
     return;
   }
+  // The squares of a gradient are finite where it is.
   const bool squared = front && b.trainable() && !options_.norms.empty() && options_.norms[0][0] == NormOf::kGradient;
   if (!squared && !options_.counts_only && !all_finite({root, n})) {
     not_finite(b, c, root, b.trainable() ? "the gradient" : "the new value");

@@ -63,7 +63,7 @@ float* ShardServer::vector(BlockState& b, uint32_t id) {
 }
 
 // A chunk's root: when it is the last, all of them become means, and what was asked for is measured.
-void ShardServer::root_is_there(BlockState&) {
+void ShardServer::root_is_there() {
   if (--missing_roots_ > 0) return;
   for (BlockState& other : blocks_) {
     if (other.frozen()) continue;

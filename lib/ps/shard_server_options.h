@@ -1,0 +1,40 @@
+// What a shard server is told of its run, and what it counts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compress/method.h"
+#include "consistency/admission_rule.h"
+#include "proto-free-wire/message.h"
+#include "ps/norm_rounds.h"
+
+namespace dtrain::ps {
+
+struct ShardServerOptions {
+  uint32_t micro_batches = 1;  // K
+  NormRounds norms;            // roots wait for the coordinator's answer to the last one
+  size_t pool_bytes = 0;       // for partial sums of blocks that are offered; at least Admission::smallest_pool
+  wire::Rank coordinator = 0;
+  std::vector<float*> in_place;                                      // empty, or where each parameter's values lie
+  std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
+  // Bookkeeping without arithmetic: values are never read nor written, payloads count by their size. For simulations of
+  // clusters whose tensors would fill no machine's memory.
+  bool counts_only = false;
+  // How a version is told to those who have the one before; null: its values are. Not in place, and only where workers
+  // take version after version.
+  std::shared_ptr<const compress::Method> pulls = nullptr;
+  bool vectors = false;  // what moves the parameters are the coordinator's VectorOrders
+};
+
+struct ShardCounters {
+  uint64_t duplicates = 0;   // chunks and offers of what was known
+  uint64_t late = 0;         // of these, what the mode dropped
+  uint64_t ignored = 0;      // of a step that this server has not reached, or chunks that nobody asked for
+  uint64_t bytes_taken = 0;  // payloads that entered a sum
+  uint64_t commits = 0;      // of blocks
+};
+
+}  // namespace dtrain::ps
