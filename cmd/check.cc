@@ -1,17 +1,20 @@
 // dtrain check: what a run file means, before anything is started: every layer's shape, parameters and FLOPs, every
-// server's blocks, the memory that a task will take; and every mistake.
+// server's blocks, the memory that a task will take, the bytes that a step moves; and every mistake.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "bytes_text.h"
 #include "cluster_flags.h"
 #include "commands.h"
 #include "config/canonical.h"
 #include "data/table_pipeline.h"
+#include "node/arithmetic.h"
 #include "node/memory_estimate.h"
 #include "node/run_definition.h"
 #include "ps/block_table.h"
+#include "traffic_table.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -20,15 +23,9 @@ struct CheckFlags {
   RunFileFlags run_file;
   ClusterFlags cluster;
   int workers = 1, ps = 0;
-  bool dump_config = false;
+  std::string bandwidth;
+  bool dump_config = false, blocks = false;
 };
-
-std::string bytes_text(double bytes) {
-  if (bytes < 10e3) return fmt::format("{:.0f} B", bytes);
-  if (bytes < 10e6) return fmt::format("{:.1f} KiB", bytes / 1024);
-  if (bytes < 10e9) return fmt::format("{:.1f} MiB", bytes / (1 << 20));
-  return fmt::format("{:.1f} GiB", bytes / (1 << 30));
-}
 
 // What the layers' `params` say of training, a line for each parameter that is not like the others.
 void print_special_parameters(const graph::Network& network) {
@@ -61,18 +58,44 @@ void print_layers(const graph::Network& network) {
   fmt::print("\n");
 }
 
-void print_servers(const ps::BlockTable& table, size_t slots) {
+std::string blocks_text(size_t blocks) { return fmt::format("{} block{}", blocks, blocks == 1 ? "" : "s"); }
+
+void print_blocks(const ps::BlockTable& table, uint32_t server) {
+  for (uint32_t id : table.of_server(server)) {
+    const ps::Block& block = table.block(id);
+    fmt::print("  {:<30} elements {:>10} … {:<10} {:>10} B\n",
+               table.parameters()[static_cast<size_t>(block.parameter)].name, block.first,
+               block.first + block.elements - 1, block.elements * static_cast<int64_t>(sizeof(float)));
+  }
+}
+
+// Of many servers or blocks only how much there is, unless `all` is asked for.
+void print_servers(const ps::BlockTable& table, size_t slots, bool all) {
+  constexpr size_t kManyBlocks = 48;
+  constexpr uint32_t kManyServers = 16;
+  const auto state = [slots](double bytes) {
+    return slots ? fmt::format(", {} of optimizer state", bytes_text(bytes * static_cast<double>(slots))) : "";
+  };
+  if (table.servers() > kManyServers && !all) {
+    int64_t least = table.server_elements(0), most = 0;
+    for (uint32_t s = 0; s < table.servers(); ++s) {
+      least = std::min(least, table.server_elements(s));
+      most = std::max(most, table.server_elements(s));
+    }
+    const double bytes = static_cast<double>(most) * sizeof(float);
+    fmt::print("{} servers: {}, {} to {} of parameters on each{} (--blocks lists them)\n\n", table.servers(),
+               blocks_text(table.blocks().size()), bytes_text(static_cast<double>(least) * sizeof(float)),
+               bytes_text(bytes), state(bytes));
+    return;
+  }
+  const bool listed = all || table.blocks().size() <= kManyBlocks;
   for (uint32_t s = 0; s < table.servers(); ++s) {
     const auto bytes = static_cast<double>(table.server_elements(s)) * sizeof(float);
-    fmt::print("server {}: {} block{}, {} of parameters{}\n", s, table.of_server(s).size(),
-               table.of_server(s).size() == 1 ? "" : "s", bytes_text(bytes),
-               slots ? fmt::format(", {} of optimizer state", bytes_text(bytes * static_cast<double>(slots))) : "");
-    for (uint32_t id : table.of_server(s)) {
-      const ps::Block& block = table.block(id);
-      fmt::print("  {:<38} {:>10} … {:<10} {:>10} B\n", table.parameters()[static_cast<size_t>(block.parameter)].name,
-                 block.first, block.first + block.elements - 1, block.elements * static_cast<int64_t>(sizeof(float)));
-    }
+    fmt::print("server {}: {}, {} of parameters{}\n", s, blocks_text(table.of_server(s).size()), bytes_text(bytes),
+               state(bytes));
+    if (listed) print_blocks(table, s);
   }
+  if (!listed) fmt::print("(--blocks lists the blocks)\n");
   fmt::print("\n");
 }
 
@@ -107,6 +130,23 @@ void print_columns(const data::Dataset& data) {
   fmt::print("\n");
 }
 
+// The cluster of --workers and --ps, on hosts that only a name is needed of.
+Result<cluster::ClusterSpec> numbered_cluster(const CheckFlags& flags) {
+  std::string ps, workers;
+  for (int i = 0; i < flags.ps; ++i) ps += fmt::format("{}ps{}:1", i > 0 ? "," : "", i);
+  for (int i = 0; i < flags.workers; ++i) workers += fmt::format("{}worker{}:1", i > 0 ? "," : "", i);
+  return cluster::parse_host_lists(ps, workers, flags.cluster.spec.options);
+}
+
+node::TaskCounts count_tasks(const cluster::ClusterSpec& cluster) {
+  node::TaskCounts counts;
+  for (const cluster::Task& task : cluster.tasks()) {
+    const bool ps = cluster.role_of(task) == cluster::Role::kPs;
+    ++(ps ? counts.ps : cluster.listed(task) ? counts.workers : counts.joiners);
+  }
+  return counts;
+}
+
 Status check(const CheckFlags& flags) {
   RealFileSystem files;
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set, files));
@@ -114,12 +154,15 @@ Status check(const CheckFlags& flags) {
     fmt::print("{}", config::effective_toml(run.root));
     return {};
   }
+  DTRAIN_TRY(node::set_up_arithmetic(run.spec.train));
   DTRAIN_TRY(run.open_data(files));
-  DTRAIN_TRY_ASSIGN(const auto cluster, flags.cluster.read());
-  const auto workers =
-      cluster ? static_cast<uint32_t>(cluster->workers().size()) : static_cast<uint32_t>(flags.workers);
-  const auto servers = cluster ? static_cast<uint32_t>(cluster->servers().size())
-                               : static_cast<uint32_t>(flags.ps > 0 ? flags.ps : flags.workers);
+  DTRAIN_TRY_ASSIGN(const auto bandwidths, read_bandwidths(flags.bandwidth));
+  DTRAIN_TRY_ASSIGN(const auto given, flags.cluster.read());
+  DTRAIN_TRY_ASSIGN(const cluster::ClusterSpec cluster,
+                    given ? Result<cluster::ClusterSpec>(*given) : numbered_cluster(flags));
+  const node::TaskCounts counts = count_tasks(cluster);
+  const uint32_t workers = counts.workers + counts.joiners;
+  const auto servers = static_cast<uint32_t>(cluster.servers().size());
   print_layers(*run.network);
 
   print_columns(*run.train);
@@ -135,28 +178,32 @@ Status check(const CheckFlags& flags) {
   fmt::print("\n");
 
   const ps::BlockTable table(run.network->parameters(), servers);
-  print_servers(table, run.optimizer.optimizer->slots());
-  const bool alone = !cluster && workers == 1 && flags.ps == 0;
+  print_servers(table, run.optimizer.optimizer->slots(), flags.blocks);
+  print_traffic(table.parameters(), counts, static_cast<uint32_t>(k), run.rule->mode(), bandwidths);
+  const bool alone = !given && cluster.size() == 1;
   return print_memory(run, table, static_cast<uint32_t>(k), workers, alone);
 }
 
 }  // namespace
 
-const Command kCheck{"check", "say what a run file means, and every mistake in it",
-                     [](CLI::App& app) -> std::function<ExitCode()> {
-                       auto flags = std::make_shared<CheckFlags>();
-                       flags->run_file.declare(app);
-                       flags->cluster.declare(app);
-                       add_flag_value(app, "--workers", flags->workers, "number of workers, where no cluster is given")
-                           ->check(CLI::Range(1, 100000));
-                       add_flag_value(app, "--ps", flags->ps, "number of parameter servers; 0: beside the workers")
-                           ->check(CLI::Range(0, 100000));
-                       add_switch(app, "--dump_config", flags->dump_config,
-                                  "print the effective configuration as TOML, and nothing else");
-                       return [flags] {
-                         const Status done = check(*flags);
-                         return done ? ExitCode::kDone : report(done.error());
-                       };
-                     }};
+const Command kCheck{
+    "check", "say what a run file means, and every mistake in it", [](CLI::App& app) -> std::function<ExitCode()> {
+      auto flags = std::make_shared<CheckFlags>();
+      flags->run_file.declare(app);
+      flags->cluster.declare(app);
+      add_flag_value(app, "--workers", flags->workers, "number of workers, where no cluster is given")
+          ->check(CLI::Range(1, 32768));
+      add_flag_value(app, "--ps", flags->ps, "number of parameter servers; 0: beside the workers")
+          ->check(CLI::Range(0, 32768));
+      add_flag_value(app, "--bandwidth", flags->bandwidth, "of the tasks' links, as 10Gbps or ps=25Gbps,worker=1Gbps")
+          ->type_name("RATE");
+      add_switch(app, "--blocks", flags->blocks, "list every block of parameters, however many");
+      add_switch(app, "--dump_config", flags->dump_config,
+                 "print the effective configuration as TOML, and nothing else");
+      return [flags] {
+        const Status done = check(*flags);
+        return done ? ExitCode::kDone : report(done.error());
+      };
+    }};
 
 }  // namespace dtrain::cmd

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/nearest.h"
@@ -85,7 +86,12 @@ ExitCode run(int argc, char** argv) {
                  app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ");
     return ExitCode::kUsage;
   }
-  return action();
+  try {
+    return action();
+  } catch (const std::system_error&) {
+    if (std::ferror(stdout) && reader_is_gone()) return ExitCode::kDone;  // fmt's word for a write that failed
+    throw;
+  }
 }
 
 }  // namespace

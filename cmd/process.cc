@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -78,8 +79,18 @@ void prepare_process() {
   std::set_terminate(on_uncaught);
 }
 
+bool reader_is_gone() {
+  pollfd out{STDOUT_FILENO, 0, 0};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int end_process(ExitCode code) {
   const bool whole = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  // Whoever reads may have read enough, as `head` does. What was not written by then never will be.
+  if (!whole && reader_is_gone()) {
+    (void)!freopen("/dev/null", "w", stdout);
+    return static_cast<int>(code);
+  }
   if (whole || code != ExitCode::kDone) return static_cast<int>(code);
   std::fputs("dtrain: the output could not be written\n", stderr);
   return static_cast<int>(ExitCode::kUsage);
@@ -93,7 +104,10 @@ uint64_t random_incarnation() {
 uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterSpec& spec, const cluster::Task& self) {
   if (train.threads) return static_cast<uint32_t>(*train.threads);
   uint32_t here = 0;
-  for (const cluster::Task& worker : spec.workers()) here += spec.address_of(worker).host == spec.address_of(self).host;
+  // What is known of the host of one that is not listed is that it is there itself.
+  if (!spec.listed(self)) return std::max(1u, std::thread::hardware_concurrency());
+  for (const cluster::Task& worker : spec.workers())
+    here += spec.listed(worker) && spec.address_of(worker).host == spec.address_of(self).host;
   return std::max(1u, std::thread::hardware_concurrency() / std::max(1u, here));
 }
 

@@ -26,7 +26,10 @@ Status claim_folder(const std::string& path);
 // would land in it), writing to a closed pipe or beyond a limit is an error and not a death, and an exception that
 // nobody caught ends with a message and a code of the table.
 void prepare_process();
-// Last of all: what was printed has arrived, or the code says that it has not.
+// Whether standard output is a pipe that nobody reads any more.
+bool reader_is_gone();
+// Last of all: what was printed has arrived, or the code says that it has not; but a reader that went
+// away has read enough.
 int end_process(ExitCode code);
 
 uint64_t random_incarnation();

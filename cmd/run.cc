@@ -45,6 +45,10 @@ Result<std::optional<std::pair<cluster::ClusterSpec, cluster::Task>>> place(cons
       return fail(ExitCode::kUsage,
                   "--job_name and --task_id need a cluster: --cluster FILE, --cluster_spec SPEC, or --ps_hosts "
                   "and --worker_hosts");
+    if (flags.cluster.spec.any())
+      return fail(ExitCode::kUsage,
+                  "--servers, --max_workers, --min_workers and --start_grace are of a cluster: give --cluster_spec, or "
+                  "--ps_hosts and --worker_hosts");
     return std::optional<std::pair<cluster::ClusterSpec, cluster::Task>>();
   }
   if (flags.job.empty() || flags.task < 0)
@@ -62,9 +66,14 @@ Result<std::optional<std::pair<cluster::ClusterSpec, cluster::Task>>> place(cons
 }
 
 std::string tasks_text(const cluster::ClusterSpec& spec) {
-  const size_t workers = spec.workers().size();
-  const std::string text = fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
-  return spec.has_ps() ? fmt::format("{}, {} ps", text, spec.servers().size()) : text;
+  int workers = 0, ps = 0, others = 0;
+  for (const cluster::Task& task : spec.tasks())
+    ++(spec.role_of(task) == cluster::Role::kPs ? ps : spec.listed(task) ? workers : others);
+  std::string text = fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
+  if (others > 0) text += fmt::format(" (up to {})", workers + others);
+  if (ps > 0)
+    text += fmt::format(", {} ps{}", ps, spec.servers().size() > static_cast<size_t>(ps) ? ", servers on all" : "");
+  return text;
 }
 
 Result<ExitCode> run_task(const TaskFlags& flags) {

@@ -129,6 +129,7 @@ Status Coordinator::on(wire::Rank from, const wire::Ready&) {
   } else if (task.info.computes && (phase_ == Phase::kTraining || phase_ == Phase::kEvaluating)) {
     progressed();
     if (phase_ == Phase::kTraining && mode().lockstep) send_worker_rates({from}, step_, rated_);
+    log_.info("{} computes from step {} on, one of {} workers", task.info.name, step_, ready_workers().size());
     assign();
   }
   return {};

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <optional>
 
@@ -22,6 +21,7 @@ namespace {
 
 constexpr size_t kMaxTasks = 65'536;
 const std::array<std::string, 2> kRoles = {"worker", "ps"};
+const std::array<std::string, 3> kPlacements = {"ps", "workers", "all"};  // in the order of the enumeration
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_alnum(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -50,65 +50,6 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-bool is_ipv4(std::string_view host) {
-  const std::vector<std::string_view> parts = split(host, '.');
-  return parts.size() == 4 && std::all_of(parts.begin(), parts.end(), [](std::string_view part) {
-           int value = 0;
-           auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
-           return code == std::errc() && end == part.data() + part.size() && part.size() <= 3 && is_digit(part[0]) &&
-                  value <= 255;
-         });
-}
-
-// RFC 4291, section 2.2: eight groups of up to four hexadecimal digits, "::" for some of them, perhaps an IPv4 address
-// as the last two. A zone may follow (RFC 4007): fe80::1%eth0.
-bool is_ipv6(std::string_view host) {
-  if (const size_t zone = host.find('%'); zone != std::string_view::npos) {
-    if (zone + 1 == host.size()) return false;
-    host = host.substr(0, zone);
-  }
-  int groups = 0;
-  bool gap = false;
-  if (host.starts_with("::")) {
-    gap = true;
-    host.remove_prefix(2);
-  } else if (host.starts_with(':')) {
-    return false;
-  }
-  while (!host.empty()) {
-    const std::string_view group = host.substr(0, host.find(':'));
-    if (group.size() == host.size() && is_ipv4(group)) {
-      groups += 2;
-      host = {};
-      break;
-    }
-    const bool hex = std::all_of(group.begin(), group.end(), [](char c) {
-      return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-    });
-    if (group.empty() || group.size() > 4 || !hex) return false;
-    ++groups;
-    host.remove_prefix(group.size());
-    if (host.empty()) break;
-    host.remove_prefix(1);
-    if (host.empty()) return false;
-    if (host.front() == ':') {
-      if (gap) return false;
-      gap = true;
-      host.remove_prefix(1);
-    }
-  }
-  return gap ? groups < 8 : groups == 8;
-}
-
-bool is_host_name(std::string_view host) {
-  if (host.empty() || host.size() > 253 || !is_alnum(host.front())) return false;
-  const bool numeric = std::all_of(host.begin(), host.end(), [](char c) { return is_digit(c) || c == '.'; });
-  if (numeric) return is_ipv4(host);
-  return std::all_of(host.begin(), host.end(),
-                     [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; }) &&
-         host.find("..") == std::string_view::npos;
-}
-
 bool is_device(std::string_view device) {
   if (device == "cpu" || device == "gpu") return true;
   if (!device.starts_with("cpu:") && !device.starts_with("gpu:")) return false;
@@ -129,6 +70,15 @@ class SpecBuilder {
   explicit SpecBuilder(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
 
   void set_name(std::string name) { spec_.name_ = std::move(name); }
+  void set_start_grace(double seconds) { spec_.start_grace_ = seconds; }
+  void set_placement(std::string_view name, const Position& at) {
+    const auto found = std::find(kPlacements.begin(), kPlacements.end(), name);
+    if (found == kPlacements.end())
+      return diagnostics_.error(
+          at, fmt::format("servers: unknown value '{}'{}", name, suggestion(std::string(name), kPlacements)));
+    wanted_ = static_cast<Placement>(found - kPlacements.begin());
+    wanted_at_ = at;
+  }
 
   void add_job(Job job, const Position& at) {
     if (!is_job_name(job.name)) {
@@ -138,6 +88,14 @@ class SpecBuilder {
         std::any_of(spec_.jobs_.begin(), spec_.jobs_.end(), [&](const Job& j) { return j.name == job.name; });
     if (again) diagnostics_.error(at, fmt::format("job '{}' is there twice", job.name));
     job.devices.resize(job.tasks.size(), "cpu");
+    const int listed = static_cast<int>(job.tasks.size()), most = job.max_tasks.value_or(listed);
+    if (most < listed)
+      diagnostics_.error(at,
+                         fmt::format("job '{}' lists {} tasks, but at most {} may be there", job.name, listed, most));
+    if (job.min_tasks && *job.min_tasks > std::max(most, listed))
+      diagnostics_.error(at, fmt::format("job '{}' needs {} tasks, but no more than {} can be there", job.name,
+                                         *job.min_tasks, std::max(most, listed)));
+    positions_.push_back(at);
     spec_.jobs_.push_back(std::move(job));
   }
 
@@ -155,23 +113,64 @@ class SpecBuilder {
   }
 
   ClusterSpec finish(const Position& at) {
-    for (const Role role : {Role::kPs, Role::kWorker}) {
-      for (const Job& job : spec_.jobs_) {
-        if (job.role != role) continue;
-        for (size_t i = 0; i < job.tasks.size(); ++i) spec_.tasks_.push_back({job.name, static_cast<int>(i)});
-      }
-      if (role == Role::kPs) spec_.ps_tasks_ = spec_.size();
-    }
+    add_tasks(Role::kPs, true);
+    spec_.ps_tasks_ = spec_.size();
+    add_tasks(Role::kWorker, true);
+    spec_.listed_ = spec_.size();
+    // One that is far too large is not built, only refused.
+    int64_t size = spec_.size();
+    for (const Job& job : spec_.jobs_)
+      size += std::max(0, job.max_tasks.value_or(0) - static_cast<int>(job.tasks.size()));
+    if (size > static_cast<int64_t>(kMaxTasks))
+      diagnostics_.error(at, fmt::format("more than {} tasks", kMaxTasks));
+    else
+      add_tasks(Role::kWorker, false);
     // Where a job is wrong already, it may be the one with the workers.
     if (spec_.size() == spec_.ps_tasks_ && diagnostics_.ok()) {
       diagnostics_.error(at, "the cluster has no worker: at least one task must compute gradients");
     }
+    if (diagnostics_.ok()) place(at);
     return std::move(spec_);
   }
 
  private:
+  void add_tasks(Role role, bool listed) {
+    for (const Job& job : spec_.jobs_) {
+      const int tasks = static_cast<int>(job.tasks.size());
+      if (job.role != role) continue;
+      for (int i = listed ? 0 : tasks; i < (listed ? tasks : job.max_tasks.value_or(tasks)); ++i)
+        spec_.tasks_.push_back({job.name, i});
+    }
+  }
+
+  // Who holds parameters, and whether that can be.
+  void place(const Position& at) {
+    spec_.placement_ = wanted_.value_or(spec_.has_ps() ? Placement::kPs : Placement::kWorkers);
+    if (spec_.placement_ == Placement::kAll && !spec_.has_ps()) spec_.placement_ = Placement::kWorkers;  // the same
+    if (spec_.placement_ == Placement::kPs && !spec_.has_ps())
+      diagnostics_.error(wanted_at_, "servers: the parameters shall lie on ps tasks, but the cluster has none");
+    if (spec_.placement_ == Placement::kWorkers && spec_.has_ps())
+      diagnostics_.error(wanted_at_,
+                         "servers: the parameters shall lie beside the workers alone, but there are ps tasks: leave "
+                         "these out, or say \"all\"");
+    if (spec_.placement_ == Placement::kPs) return;
+    if (spec_.listed_ == 0)
+      diagnostics_.error(at, "without a ps task the parameters lie beside the workers: list at least one worker");
+    for (size_t i = 0; i < spec_.jobs_.size(); ++i) {
+      const Job& job = spec_.jobs_[i];
+      if (job.min_tasks && *job.min_tasks < static_cast<int>(job.tasks.size()))
+        diagnostics_.error(positions_[i],
+                           fmt::format("job '{}' cannot do with {} of its {} tasks: all that are listed hold "
+                                       "parameters; list fewer, others may join up to max_tasks",
+                                       job.name, *job.min_tasks, job.tasks.size()));
+    }
+  }
+
   Diagnostics& diagnostics_;
   ClusterSpec spec_;
+  std::vector<Position> positions_;  // of the jobs
+  std::optional<Placement> wanted_;
+  Position wanted_at_;
   std::map<std::string, std::string> seen_;  // address to task
 };
 
@@ -216,9 +215,24 @@ std::vector<std::string> read_devices(config::TableReader& r, const std::string&
   return devices;
 }
 
+// max_tasks, min_tasks.
+std::optional<int> read_count(config::TableReader& r, const Job& job, std::string_view key) {
+  if (!r.has(key)) {
+    r.also_known(key);
+    return std::nullopt;
+  }
+  const int64_t count = r.integer(key, 1, 1, kMaxTasks);
+  if (job.role == Role::kPs)
+    r.error(key,
+            fmt::format("'{}' is for workers: the tasks of job '{}' hold parameters, all are needed", key, job.name));
+  return static_cast<int>(count);
+}
+
 void read_job(const config::Entry& entry, Diagnostics& diagnostics, SpecBuilder& builder) {
   config::TableReader r(entry.value, diagnostics, fmt::format("job '{}'", entry.key));
-  Job job{entry.key, read_role(r, entry.key, entry.key_position), {}, {}};
+  Job job{entry.key, read_role(r, entry.key, entry.key_position), {}, {}, {}, {}};
+  job.max_tasks = read_count(r, job, "max_tasks");
+  job.min_tasks = read_count(r, job, "min_tasks");
   size_t listed = 0;
   if (const Value* tasks = r.list("tasks")) {
     for (const Value& item : tasks->as_array()) {
@@ -231,7 +245,8 @@ void read_job(const config::Entry& entry, Diagnostics& diagnostics, SpecBuilder&
       ++listed;
     }
   }
-  if (listed == 0 && entry.value.is_table()) r.error("tasks", fmt::format("job '{}' has no tasks", entry.key));
+  if (listed == 0 && !job.max_tasks && entry.value.is_table())
+    r.error("tasks", fmt::format("job '{}' has no tasks", entry.key));
   job.devices = read_devices(r, entry.key, listed);
   r.finish();
   builder.add_job(std::move(job), entry.key_position);
@@ -239,13 +254,23 @@ void read_job(const config::Entry& entry, Diagnostics& diagnostics, SpecBuilder&
 
 // "a:1;b:2", for one job of a spec on the command line.
 void add_flag_job(const std::string& name, Role role, std::string_view hosts, char separator, const Position& at,
-                  SpecBuilder& builder) {
-  Job job{name, role, {}, {}};
+                  const SpecOptions& options, SpecBuilder& builder) {
+  Job job{name, role, {}, {}, {}, {}};
+  if (role == Role::kWorker) {
+    job.max_tasks = options.max_workers;
+    job.min_tasks = options.min_workers;
+  }
   size_t index = 0;
-  for (const std::string_view host : split(hosts, separator)) {
+  const bool none = hosts.empty() && job.max_tasks;  // only others, who join
+  for (const std::string_view host : none ? std::vector<std::string_view>{} : split(hosts, separator)) {
     if (auto address = builder.address(name, index++, trimmed(host), at)) job.tasks.push_back(std::move(*address));
   }
   builder.add_job(std::move(job), at);
+}
+
+void apply(const SpecOptions& options, SpecBuilder& builder) {
+  if (options.start_grace) builder.set_start_grace(*options.start_grace);
+  if (!options.servers.empty()) builder.set_placement(options.servers, Position("--servers", 0, 0));
 }
 
 Result<ClusterSpec> finish(SpecBuilder& builder, const Diagnostics& diagnostics, const Position& at) {
@@ -257,31 +282,38 @@ Result<ClusterSpec> finish(SpecBuilder& builder, const Diagnostics& diagnostics,
 }  // namespace
 
 std::string to_string(Role role) { return role == Role::kWorker ? "worker" : "ps"; }
-
-std::string to_string(const TaskAddress& address) {
-  const bool v6 = address.host.find(':') != std::string::npos;
-  return v6 ? fmt::format("[{}]:{}", address.host, address.port) : fmt::format("{}:{}", address.host, address.port);
-}
+std::string to_string(Placement placement) { return kPlacements[static_cast<size_t>(placement)]; }
 
 std::string to_string(const Task& task) { return fmt::format("/job:{}/task:{}", task.job, task.index); }
 
 ClusterSpec ClusterSpec::local() {
   ClusterSpec spec;
-  spec.jobs_.push_back({"worker", Role::kWorker, {{"localhost", 0}}, {"cpu"}});
+  spec.jobs_.push_back({"worker", Role::kWorker, {{"localhost", 0}}, {"cpu"}, {}, {}});
   spec.tasks_.push_back({"worker", 0});
+  spec.listed_ = 1;
   return spec;
 }
 
 std::vector<Task> ClusterSpec::workers() const { return {tasks_.begin() + ps_tasks_, tasks_.end()}; }
 
 std::vector<Task> ClusterSpec::servers() const {
-  return has_ps() ? std::vector<Task>{tasks_.begin(), tasks_.begin() + ps_tasks_} : tasks_;
+  return {tasks_.begin(), tasks_.begin() + (placement_ == Placement::kPs ? ps_tasks_ : listed_)};
+}
+
+std::optional<int> ClusterSpec::min_workers() const {
+  std::optional<int> sum;
+  for (const Job& job : jobs_)
+    if (job.min_tasks) sum = sum.value_or(0) + *job.min_tasks;
+  if (!sum) return sum;
+  for (const Job& job : jobs_)
+    if (job.role == Role::kWorker && !job.min_tasks) *sum += static_cast<int>(job.tasks.size());
+  return sum;
 }
 
 Result<Task> ClusterSpec::find(std::string_view job, int64_t index) const {
   std::vector<std::string> names, ranges;
   for (const Job& j : jobs_) {
-    const int64_t tasks = static_cast<int64_t>(j.tasks.size());
+    const int64_t tasks = j.max_tasks.value_or(static_cast<int>(j.tasks.size()));
     if (j.name == job && index >= 0 && index < tasks) return Task{j.name, static_cast<int>(index)};
     names.push_back(j.name);
     ranges.push_back(tasks == 1 ? fmt::format("{} 0", j.name) : fmt::format("{} 0-{}", j.name, tasks - 1));
@@ -304,7 +336,9 @@ const Task& ClusterSpec::task_of(int rank) const {
 
 const Job& ClusterSpec::job_of(const Task& task) const {
   for (const Job& job : jobs_) {
-    if (job.name == task.job && task.index >= 0 && static_cast<size_t>(task.index) < job.tasks.size()) return job;
+    if (job.name == task.job && task.index >= 0 &&
+        task.index < job.max_tasks.value_or(static_cast<int>(job.tasks.size())))
+      return job;
   }
   DTRAIN_CHECK(false, "{} is no task of this cluster", to_string(task));
   return jobs_.front();
@@ -312,42 +346,20 @@ const Job& ClusterSpec::job_of(const Task& task) const {
 
 Role ClusterSpec::role_of(const Task& task) const { return job_of(task).role; }
 
+bool ClusterSpec::listed(const Task& task) const { return static_cast<size_t>(task.index) < job_of(task).tasks.size(); }
+
+bool ClusterSpec::serves(const Task& task) const {
+  return role_of(task) == Role::kPs || (placement_ != Placement::kPs && listed(task));
+}
+
 const TaskAddress& ClusterSpec::address_of(const Task& task) const {
-  return job_of(task).tasks[static_cast<size_t>(task.index)];
+  static const TaskAddress kNone;
+  return listed(task) ? job_of(task).tasks[static_cast<size_t>(task.index)] : kNone;
 }
 
 const std::string& ClusterSpec::device_of(const Task& task) const {
-  return job_of(task).devices[static_cast<size_t>(task.index)];
-}
-
-Result<TaskAddress> parse_address(std::string_view text) {
-  auto bad = [text](std::string_view why) {
-    return fail(ExitCode::kUsage, fmt::format("'{}' is no address: {}; expected host:port, such as 10.0.0.1:2500 or "
-                                              "[::1]:2500",
-                                              text, why));
-  };
-  std::string_view host, port;
-  if (text.starts_with('[')) {
-    const size_t end = text.find(']');
-    if (end == std::string_view::npos) return bad("the bracket is not closed");
-    host = text.substr(1, end - 1);
-    if (!is_ipv6(host)) return bad("what stands in brackets is no IPv6 address");
-    if (text.substr(end + 1, 1) != ":") return bad("the port is missing");
-    port = text.substr(end + 2);
-  } else {
-    const size_t colon = text.find(':');
-    if (colon == std::string_view::npos) return bad("the port is missing");
-    if (text.find(':', colon + 1) != std::string_view::npos) return bad("an IPv6 address must stand in brackets");
-    host = text.substr(0, colon);
-    if (!is_host_name(host)) return bad("the host is neither a name nor an IPv4 address");
-    port = text.substr(colon + 1);
-  }
-  unsigned value = 0;
-  auto [end, code] = std::from_chars(port.data(), port.data() + port.size(), value);
-  if (code != std::errc() || end != port.data() + port.size() || value < 1 || value > 65535) {
-    return bad("the port must be a number from 1 to 65535");
-  }
-  return TaskAddress{std::string(host), static_cast<uint16_t>(value)};
+  static const std::string kUsual = "cpu";
+  return listed(task) ? job_of(task).devices[static_cast<size_t>(task.index)] : kUsual;
 }
 
 Result<ClusterSpec> read_cluster_spec(const Value& root) {
@@ -355,6 +367,9 @@ Result<ClusterSpec> read_cluster_spec(const Value& root) {
   SpecBuilder builder(diagnostics);
   config::TableReader r(root, diagnostics, "the cluster file");
   builder.set_name(r.string("name", ""));
+  builder.set_start_grace(r.number("start_grace", 10, 0, 86'400));
+  const std::string servers = r.string("servers", "");
+  if (r.has("servers")) builder.set_placement(servers, r.position_of("servers"));
   if (const Value* jobs = r.require_table("jobs")) {
     for (const config::Entry& entry : jobs->as_table()) read_job(entry, diagnostics, builder);
   }
@@ -362,42 +377,58 @@ Result<ClusterSpec> read_cluster_spec(const Value& root) {
   return finish(builder, diagnostics, root.position());
 }
 
-Result<ClusterSpec> parse_cluster_spec(std::string_view text) {
+Result<ClusterSpec> parse_cluster_spec(std::string_view text, const SpecOptions& options) {
   Diagnostics diagnostics;
   SpecBuilder builder(diagnostics);
   const Position at("--cluster_spec", 0, 0);
+  apply(options, builder);
+  bool workers = false;
   for (const std::string_view part : split(text, ',')) {
     const size_t bar = part.find('|');
     const std::string name(trimmed(part.substr(0, bar)));
     if (bar == std::string_view::npos) {
       diagnostics.error(at, fmt::format("'{}': expected jobs such as worker|host:port;host:port,ps|host:port", part));
     } else if (const std::optional<Role> role = role_named(name)) {
-      add_flag_job(name, *role, part.substr(bar + 1), ';', at, builder);
+      workers = workers || *role == Role::kWorker;
+      add_flag_job(name, *role, part.substr(bar + 1), ';', at, options, builder);
     } else {
       diagnostics.error(
           at, fmt::format("unknown job '{}'{}; other names need a cluster file", name, suggestion(name, kRoles)));
     }
   }
+  if (!workers && options.max_workers) add_flag_job("worker", Role::kWorker, "", ';', at, options, builder);
   return finish(builder, diagnostics, at);
 }
 
-Result<ClusterSpec> parse_host_lists(std::string_view ps_hosts, std::string_view worker_hosts) {
+Result<ClusterSpec> parse_host_lists(std::string_view ps_hosts, std::string_view worker_hosts,
+                                     const SpecOptions& options) {
   Diagnostics diagnostics;
   SpecBuilder builder(diagnostics);
-  if (!ps_hosts.empty()) add_flag_job("ps", Role::kPs, ps_hosts, ',', Position("--ps_hosts", 0, 0), builder);
+  apply(options, builder);
+  if (!ps_hosts.empty()) add_flag_job("ps", Role::kPs, ps_hosts, ',', Position("--ps_hosts", 0, 0), options, builder);
   const Position at("--worker_hosts", 0, 0);
-  if (!worker_hosts.empty()) add_flag_job("worker", Role::kWorker, worker_hosts, ',', at, builder);
+  if (!worker_hosts.empty() || options.max_workers)
+    add_flag_job("worker", Role::kWorker, worker_hosts, ',', at, options, builder);
   return finish(builder, diagnostics, at);
 }
 
 std::string to_string(const ClusterSpec& spec) {
   std::vector<std::string> jobs;
   for (const Job& job : spec.jobs()) {
+    if (job.tasks.empty()) continue;
     std::vector<std::string> tasks;
     for (const TaskAddress& address : job.tasks) tasks.push_back(to_string(address));
     jobs.push_back(fmt::format("{}|{}", job.name, fmt::join(tasks, ";")));
   }
   return fmt::format("{}", fmt::join(jobs, ","));
+}
+
+std::string identity(const ClusterSpec& spec) {
+  std::string text = to_string(spec);
+  for (const Job& job : spec.jobs())
+    if (job.max_tasks) text += fmt::format(", at most {} {}", *job.max_tasks, job.name);
+  if (spec.has_ps() && spec.placement() == Placement::kAll) text += ", servers everywhere";
+  return text;
 }
 
 }  // namespace dtrain::cluster

@@ -39,6 +39,9 @@ class SignalWatch {
   int fd_ = -1;
 };
 
+bool interrupted(const ChildEnd& end) {
+  return !end.signalled && end.value == static_cast<int>(ExitCode::kInterrupted);
+}
 bool lost_others(const ChildEnd& end) { return !end.signalled && end.value == static_cast<int>(ExitCode::kPeerLost); }
 
 }  // namespace
@@ -87,14 +90,14 @@ void Supervisor::handle_end(SupervisedTask& task) {
   first_failure_ = static_cast<size_t>(&task - tasks_.data());
 }
 
-// Whether the run goes on after this end: of a worker without parameters that was killed, or that has lost the others
-// (it was frozen for too long, say), beside another one.
+// Whether the run goes on after this end: of a worker without parameters that was killed, was told to leave, or has
+// lost the others (its network was cut for too long, say), beside another one.
 bool Supervisor::is_expendable(const SupervisedTask& task) const {
   const ChildEnd& end = task.child.end();
-  return task.expendable && (end.signalled || lost_others(end)) && options_.begun() &&
-         std::any_of(tasks_.begin(), tasks_.end(), [&](const SupervisedTask& t) {
-           return &t != &task && t.expendable && (t.child.running() || t.child.end().good());
-         });
+  return task.expendable && (end.signalled || lost_others(end) || interrupted(end)) && options_.begun() &&
+         (options_.others_may_join || std::any_of(tasks_.begin(), tasks_.end(), [&](const SupervisedTask& t) {
+            return &t != &task && t.expendable && (t.child.running() || t.child.end().good());
+          }));
 }
 
 bool Supervisor::run_is_done() const {

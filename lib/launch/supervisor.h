@@ -26,6 +26,7 @@ struct SupervisorOptions {
   Nanoseconds interrupt_grace = 4'500 * kMillisecond;  // from the first Ctrl-C until everything is killed
   // Whether training has begun: before that the loss of any task ends the run.
   std::function<bool()> begun;
+  bool others_may_join = false;  // from elsewhere: the run goes on though none of the expendable tasks is left
 };
 
 class Supervisor {

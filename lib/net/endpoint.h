@@ -8,7 +8,7 @@ namespace dtrain::net {
 
 struct Endpoint {
   std::string name;  // "/job:ps/task:0", for people
-  std::string host;  // a name or an address; IPv6 without brackets
+  std::string host;  // a name or an address; IPv6 without brackets; "": it listens nowhere
   uint16_t port = 0;
 };
 

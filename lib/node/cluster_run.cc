@@ -1,5 +1,7 @@
 #include "node/cluster_run.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -30,15 +32,11 @@ class AnyThreadOutbox final : public wire::Outbox {
   const std::thread::id loop_;
 };
 
-bool serves(const cluster::ClusterSpec& spec, const cluster::Task& task) {
-  return !spec.has_ps() || spec.role_of(task) == cluster::Role::kPs;
-}
-
 // Whether two tasks have anything to say to each other: everybody to the coordinator, workers to servers.
 bool talk(const cluster::ClusterSpec& spec, const cluster::Task& a, const cluster::Task& b) {
   if (a == spec.coordinator() || b == spec.coordinator()) return true;
   auto works = [&](const cluster::Task& t) { return spec.role_of(t) == cluster::Role::kWorker; };
-  return (works(a) && serves(spec, b)) || (works(b) && serves(spec, a));
+  return (works(a) && spec.serves(b)) || (works(b) && spec.serves(a));
 }
 
 Result<wire::Hello> hello(const RunDefinition& run, const cluster::ClusterSpec& spec, const TaskSetup& setup,
@@ -48,10 +46,10 @@ Result<wire::Hello> hello(const RunDefinition& run, const cluster::ClusterSpec& 
   hello.incarnation = setup.incarnation;
   hello.run_digest = run.run_digest;
   hello.data_digest = run.data_digest;
-  hello.cluster_digest = sha256(cluster::to_string(spec));
+  hello.cluster_digest = sha256(cluster::identity(spec));
   // All servers begin with the same model or all with drawn values; a worker does not need to know.
   hello.init_digest = setup.init_digest;
-  if (hello.init_digest == Digest{} && serves(spec, spec.task_of(static_cast<int>(setup.self))))
+  if (hello.init_digest == Digest{} && spec.serves(spec.task_of(static_cast<int>(setup.self))))
     hello.init_digest = sha256("drawn");
   if (options.computes && !run.spec.train.allow_different_arithmetic) {
     DTRAIN_TRY_ASSIGN(hello.fingerprint, ops::cpu::fingerprint());
@@ -78,38 +76,41 @@ net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup,
   c.check = admission(hello, setup.coordinator.has_value());
   c.hello = std::move(hello);
   const cluster::Task& self = spec.task_of(static_cast<int>(setup.self));
-  for (const cluster::Task& task : spec.tasks()) {
+  for (wire::Rank rank = 0; rank < spec.tasks().size(); ++rank) {
+    const cluster::Task& task = spec.tasks()[rank];
     const cluster::TaskAddress& address = spec.address_of(task);
     c.endpoints.push_back({cluster::to_string(task), address.host, address.port});
-    const auto rank = static_cast<wire::Rank>(spec.rank_of(task));
     if (rank == setup.self || !talk(spec, self, task)) continue;
     if (rank < setup.self)
       c.dial.push_back(rank);  // the later one dials
-    else if (!setup.coordinator)
+    else if (!setup.coordinator && spec.listed(task) && !spec.min_workers())
       c.awaited.push_back(rank);  // the coordinator says itself whom it waits for
   }
-  if (options.listen_fd >= 0) c.listen_fds.push_back(options.listen_fd);
+  // A copy, since a task that joins again listens again.
+  if (options.listen_fd >= 0) c.listen_fds.push_back(fcntl(options.listen_fd, F_DUPFD_CLOEXEC, 0));
   c.timeouts.peer = duration(train.peer_timeout);
   // A second incarnation is refused when the first one is heard, which must be before it gives its handshake up.
   c.timeouts.heartbeat = std::min(c.timeouts.peer / 4, c.timeouts.handshake / 4);
-  c.timeouts.start = duration(train.start_timeout);
+  c.timeouts.start = c.timeouts.refused = duration(train.start_timeout);
   return c;
 }
 
-}  // namespace
+// From joining the run to leaving it.
+struct Life {
+  ExitCode code = ExitCode::kDone;
+  bool cut_off = false;  // might join again
+  Nanoseconds length = 0;
+};
 
-Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup setup,
-                                const ClusterRunOptions& options, FileSystem& files, const Clock& clock, Log& log,
-                                const std::atomic<int>& interrupts) {
+Life live(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup setup, net::AsioTransport& transport,
+          FileSystem& files, const Clock& clock, Log& log, const std::atomic<int>& interrupts) {
   constexpr Nanoseconds kTick = 50 * kMillisecond, kFarewell = 3 * kSecond;
-  DTRAIN_TRY_ASSIGN(wire::Hello mine, hello(run, spec, setup, options));
-  DTRAIN_TRY_ASSIGN(const auto transport,
-                    net::AsioTransport::create(config(spec, setup, options, run.spec.train, std::move(mine)), log));
-  AnyThreadOutbox outbox(*transport);
-  ThreadedWorker worker([&](std::function<void()> f) { transport->post(std::move(f)); });
+  const Instant born = clock.now();
+  AnyThreadOutbox outbox(transport);
+  ThreadedWorker worker([&](std::function<void()> f) { transport.post(std::move(f)); });
   std::function<void()> check;  // looks after the task, and ends the loop with it
   Task task(run, spec, std::move(setup),
-            {*transport, outbox, worker, files, clock, log, [&] { transport->post([&] { check(); }); }});
+            {transport, outbox, worker, files, clock, log, [&] { transport.post([&] { check(); }); }});
 
   bool leaving = false;
   int interrupted = 0;
@@ -119,18 +120,45 @@ Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::Cluster
     task.on_tick();
     if (!task.ended()) return;
     leaving = true;
-    transport->drain_and_close(kFarewell, [&] { transport->stop(); });
+    transport.drain_and_close(kFarewell, [&] { transport.stop(); });
   };
   std::function<void()> tick = [&] {
     check();
-    if (!leaving) transport->after(kTick, tick);
+    if (!leaving) transport.after(kTick, tick);
   };
-  transport->start(task);
-  transport->post([&] { task.start(); });
-  transport->post(tick);
-  transport->run();
+  transport.start(task);
+  transport.post([&] { task.start(); });
+  transport.post(tick);
+  transport.run();
   worker.stop();
-  return *task.ended();
+  return {*task.ended(), task.cut_off(), clock.now() - born};
+}
+
+}  // namespace
+
+Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup setup,
+                                const ClusterRunOptions& options, FileSystem& files, const Clock& clock, Log& log,
+                                const std::atomic<int>& interrupts) {
+  // A host that answers has no run any more where nobody listens; one that does not may be back soon.
+  constexpr Nanoseconds kRefused = 1500 * kMillisecond;
+  constexpr int kShortLives = 3;  // in a row: it is cut off for a reason
+  bool again = false;
+  for (int short_lives = 0;;) {
+    DTRAIN_TRY_ASSIGN(wire::Hello mine, hello(run, spec, setup, options));
+    net::AsioConfig with = config(spec, setup, options, run.spec.train, std::move(mine));
+    if (again) {
+      with.timeouts.start = std::min(with.timeouts.start, with.timeouts.peer);
+      with.timeouts.refused = std::min(with.timeouts.start, kRefused);
+    }
+    const Nanoseconds peer_timeout = with.timeouts.peer;
+    DTRAIN_TRY_ASSIGN(const auto transport, net::AsioTransport::create(std::move(with), log));
+    const Life life = live(run, spec, setup, *transport, files, clock, log, interrupts);
+    short_lives = life.length < peer_timeout ? short_lives + 1 : 0;
+    if (!life.cut_off || short_lives == kShortLives || interrupts.load() > 0) return life.code;
+    log.info("joins the run again, if it still goes on");
+    again = true;
+    setup.incarnation += 2;  // odd, as the first one
+  }
 }
 
 }  // namespace dtrain::node

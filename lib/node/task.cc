@@ -71,11 +71,14 @@ Task::Task(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup
   if (computes()) memory_ = std::make_unique<worker::ParameterStorage>(table_.parameters());
   if (!setup_.coordinator) return;
   cluster::CoordinatorOptions& options = *setup_.coordinator;
-  for (const cluster::Task& task : spec.tasks()) {
-    const auto rank = static_cast<wire::Rank>(spec.rank_of(task));
-    options.tasks.push_back({cluster::to_string(task), cluster::to_string(spec.address_of(task)),
-                             spec.role_of(task) == cluster::Role::kWorker, holds_parameters(rank)});
+  for (wire::Rank rank = 0; rank < spec.tasks().size(); ++rank) {
+    const cluster::Task& task = spec.tasks()[rank];
+    options.tasks.push_back({cluster::to_string(task),
+                             spec.listed(task) ? cluster::to_string(spec.address_of(task)) : "not listed",
+                             spec.role_of(task) == cluster::Role::kWorker, holds_parameters(rank), !spec.listed(task)});
   }
+  options.min_workers = static_cast<uint32_t>(spec.min_workers().value_or(0));
+  options.start_grace = static_cast<Nanoseconds>(spec.start_grace() * kSecond);
   checkpoint_folder_ = options.checkpoint_folder;
   coordinator_ = std::make_unique<cluster::Coordinator>(std::move(options), table_, around_.transport, around_.log,
                                                         *setup_.events, around_.clock.now());
@@ -105,7 +108,7 @@ void Task::on_tick() {
     if (stopped_ && coordinator_->finished()) ended_ = stopped_;
   }
   if (joined_ && !begun_ && !coordinator_) say_that_it_waits(now);
-  if (give_up_at_ && now >= *give_up_at_) end(ExitCode::kPeerLost, give_up_reason_);
+  if (give_up_at_ && now >= *give_up_at_) end_cut_off(give_up_reason_);
 }
 
 void Task::say_that_it_waits(Instant now) {
@@ -144,7 +147,12 @@ Status Task::take_shard_part(wire::Rank from, const wire::ShardPart& part, ByteS
 
 void Task::interrupt() {
   if (coordinator_) return coordinator_->interrupt();
-  end(ExitCode::kInterrupted, "interrupted");
+  if (server_index_ || ended_) return end(ExitCode::kInterrupted, "interrupted");
+  if (working_) around_.driver.stop();
+  working_ = false;
+  around_.log.info("leaves the run");
+  around_.transport.send(coordinator_rank(), wire::Stopped{});
+  ended_ = ExitCode::kInterrupted;
 }
 
 void Task::on_connected(wire::Rank peer, uint64_t incarnation) {
@@ -277,6 +285,11 @@ void Task::end(ExitCode code, const std::string& reason) {
   ended_ = code;
 }
 
+void Task::end_cut_off(const std::string& reason) {
+  cut_off_ = !server_index_ && !stopped_ && !ended_;
+  end(ExitCode::kPeerLost, reason);
+}
+
 void Task::on_lost(wire::Rank peer, const std::string& reason) {
   if (ended_) return;
   if (server_) server_->peer_lost(peer);
@@ -288,7 +301,7 @@ void Task::on_lost(wire::Rank peer, const std::string& reason) {
     joined_ = false;
     return;
   }
-  if (peer == coordinator_rank()) return end(ExitCode::kPeerLost, lost);
+  if (peer == coordinator_rank()) return end_cut_off(lost);
   if (!holds_parameters(peer) || give_up_at_) return;
   give_up_at_ = around_.clock.now() + kWordFromCoordinator;
   give_up_reason_ = lost;
@@ -304,6 +317,7 @@ void Task::on_unreachable(wire::Rank, const std::string& reason) { end(ExitCode:
 
 std::string Task::name(wire::Rank rank) const {
   const cluster::Task& task = spec_.task_of(static_cast<int>(rank));
+  if (!spec_.listed(task)) return cluster::to_string(task);
   return fmt::format("{} at {}", cluster::to_string(task), cluster::to_string(spec_.address_of(task)));
 }
 

@@ -61,6 +61,9 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   void interrupt();
   // Set when the task has nothing left to do but to flush what it has sent.
   std::optional<ExitCode> ended() const { return ended_; }
+  // Whether it ended because it lost the others and not by the coordinator's word, and the run can go on without it: as
+  // another incarnation it may join again.
+  bool cut_off() const { return cut_off_; }
 
   void on_connected(wire::Rank peer, uint64_t incarnation) override;
   void on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) override;
@@ -82,6 +85,7 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   void say_ready();
   void stop(const wire::Stop& stop);
   void end(ExitCode code, const std::string& reason);
+  void end_cut_off(const std::string& reason);
   void fail_run(const Error& error);
   std::string name(wire::Rank rank) const;
   bool holds_parameters(wire::Rank rank) const;
@@ -113,6 +117,7 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   std::optional<Instant> give_up_at_;  // a server is gone, and the coordinator has not said so yet
   std::string give_up_reason_;
   std::optional<ExitCode> ended_;
+  bool cut_off_ = false;
 };
 
 }  // namespace dtrain::node

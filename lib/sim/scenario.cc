@@ -21,6 +21,28 @@ const std::vector<SabotageName> kSabotages = {
     {Sabotage::kSilentLoss, "silent loss"},           {Sabotage::kLostAssignment, "lost assignment"},
 };
 
+namespace {
+
+// Workers that come while the run goes on, and some of which leave, die or freeze. Draws of its own, so that all else
+// is what it would be without.
+void add_joiners(Scenario& s, Nanoseconds length) {
+  Draw draw(s.seed, "joiners");
+  if (!draw.percent(40)) return;
+  const uint32_t first = s.tasks();
+  const int64_t count = draw.between(1, 3), most = (kGathered + length) / kMicrosecond;
+  for (int64_t i = 0; i < count; ++i) s.joiners.push_back(draw.between(0, most) * kMicrosecond);
+  for (uint32_t rank = first; rank < s.tasks(); ++rank) {
+    if (!draw.percent(60)) continue;
+    const Fault::Kind kinds[] = {Fault::Kind::kLeave, Fault::Kind::kLeave, Fault::Kind::kKill, Fault::Kind::kFreeze};
+    Fault fault{kinds[draw.below(4)], rank, s.joiners[rank - first] + draw.between(0, most / 2) * kMicrosecond, {}};
+    if (fault.kind == Fault::Kind::kFreeze || draw.percent(50))
+      fault.back_after = draw.between(1, draw.percent(70) ? 20'000 : 400'000) * kMicrosecond;
+    s.faults.push_back(fault);
+  }
+}
+
+}  // namespace
+
 Scenario random_scenario(uint64_t seed) {
   Draw draw(seed, "scenario");
   Scenario s;
@@ -84,6 +106,7 @@ Scenario random_scenario(uint64_t seed) {
     const Instant at = kGathered + draw.between(0, length / kMicrosecond) * kMicrosecond;
     s.server_kill = Fault{Fault::Kind::kKill, rank, at, {}};
   }
+  add_joiners(s, length);
   return s;
 }
 
@@ -97,6 +120,7 @@ std::string describe(const Scenario& s) {
                   : s.norm_need == optim::NormNeed::kGradient ? ", ratios by gradient"
                                                               : ", ratios by direction"),
       s.servers, s.beside ? " beside" : ",", s.workers, s.faults.size());
+  if (!s.joiners.empty()) out += fmt::format(", {} join", s.joiners.size());
   if (s.interrupt_at) out += ", interrupted";
   if (s.server_kill) out += ", a server killed";
   return out;

@@ -35,7 +35,7 @@ struct SabotageName {
 extern const std::vector<SabotageName> kSabotages;  // all but kNone
 
 struct Fault {
-  enum class Kind { kKill, kFreeze };
+  enum class Kind { kKill, kFreeze, kLeave };
   Kind kind = Kind::kKill;
   uint32_t rank = 0;
   Instant at = 0;
@@ -54,7 +54,8 @@ struct Scenario {
   optim::NormNeed norm_need = optim::NormNeed::kNone;
 
   uint32_t servers = 1, workers = 1;
-  bool beside = false;  // servers share the tasks of the first workers
+  bool beside = false;           // servers share the tasks of the first workers
+  std::vector<Instant> joiners;  // when further workers come, that nobody waits for; the last ranks
 
   Nanoseconds delay_most = kMillisecond, compute_most = 10 * kMillisecond;
   uint32_t speculate_percent = 0;  // of the assignments that tell a worker to compute everything
@@ -62,7 +63,8 @@ struct Scenario {
   std::optional<Instant> interrupt_at;
   std::optional<Fault> server_kill;
 
-  uint32_t tasks() const { return beside ? (workers > servers ? workers : servers) : servers + workers; }
+  uint32_t listed() const { return beside ? (workers > servers ? workers : servers) : servers + workers; }
+  uint32_t tasks() const { return listed() + static_cast<uint32_t>(joiners.size()); }
   bool serves(uint32_t rank) const { return rank < servers; }
   bool computes(uint32_t rank) const { return beside || rank >= servers; }
 };

@@ -16,6 +16,12 @@ void SimTask::end_life() {
   worker_.reset();
 }
 
+void SimTask::leave() {
+  leaving_ = true;
+  worker_.reset();
+  transport().send(0, wire::Stopped{});
+}
+
 void SimTask::freeze(bool frozen) {
   if (worker_) worker_->freeze(frozen);
 }
@@ -30,6 +36,8 @@ void SimTask::join_when_connected() {
 }
 
 void SimTask::on_connected(net::Rank peer, uint64_t) {
+  if (rank_ == 0) world_.coordinator.on_connected(peer);
+  if (leaving_) return;
   if (!scenario().serves(peer)) return;
   servers_.insert(peer);
   if (scenario().computes(rank_) || peer == 0) join_when_connected();
@@ -58,9 +66,9 @@ Status SimTask::dispatch(wire::Rank from, const wire::Message& message, ByteSpan
           leaving_ = true;
           worker_.reset();
           transport().send(0, wire::Stopped{});
-        } else if constexpr (std::is_same_v<M, wire::Assign> || std::is_same_v<M, wire::WorkerRates> || std::is_same_v<M, wire::Take> ||
-                             std::is_same_v<M, wire::Absorbed> || std::is_same_v<M, wire::ParameterChunk> ||
-                             std::is_same_v<M, wire::Gone>) {
+        } else if constexpr (std::is_same_v<M, wire::Assign> || std::is_same_v<M, wire::WorkerRates> ||
+                             std::is_same_v<M, wire::Take> || std::is_same_v<M, wire::Absorbed> ||
+                             std::is_same_v<M, wire::ParameterChunk> || std::is_same_v<M, wire::Gone>) {
           if (worker_) return worker_->on_message(from, message, payload);
         } else if constexpr (std::is_same_v<M, wire::Rates> || std::is_same_v<M, wire::NormFactor> ||
                              std::is_same_v<M, wire::Snapshot> || std::is_same_v<M, wire::Offer> ||

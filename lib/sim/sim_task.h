@@ -29,6 +29,7 @@ class SimTask final : public net::Handler, public ps::SnapshotSink {
   void begin_life(uint64_t life);  // when the network has started it
   void end_life();
   void freeze(bool frozen);
+  void leave();  // as its user wants: says so, and does nothing any more
   const ps::ShardServer* server() const { return server_.get(); }
 
  private:

@@ -127,7 +127,8 @@ Simulation::Simulation(const Scenario& scenario)
 cluster::CoordinatorOptions Simulation::coordinator_options() const {
   cluster::CoordinatorOptions o;
   for (uint32_t rank = 0; rank < scenario_.tasks(); ++rank) {
-    o.tasks.push_back({fmt::format("task:{}", rank), "sim", scenario_.computes(rank), scenario_.serves(rank)});
+    o.tasks.push_back({fmt::format("task:{}", rank), "sim", scenario_.computes(rank), scenario_.serves(rank),
+                       rank >= scenario_.listed()});
   }
   o.steps = scenario_.steps;
   o.micro_batches = scenario_.micro_batches;
@@ -208,6 +209,12 @@ void Simulation::kill(wire::Rank rank) {
 
 void Simulation::apply(const Fault& fault) {
   if (coordinator_->finished() || !network_.alive(fault.rank)) return;
+  if (fault.kind == Fault::Kind::kLeave) {
+    tasks_[fault.rank]->leave();
+    const Fault end{Fault::Kind::kKill, fault.rank, clock_.now() + 2 * scenario_.delay_most, fault.back_after};
+    network_.at(end.at, [this, end] { apply(end); });
+    return;
+  }
   if (fault.kind == Fault::Kind::kKill) {
     kill(fault.rank);
     if (fault.back_after) network_.at(clock_.now() + *fault.back_after, [this, rank = fault.rank] { start(rank); });
@@ -229,8 +236,11 @@ void Simulation::tick() {
 }
 
 Outcome Simulation::run() {
-  for (uint32_t rank = 0; rank < scenario_.tasks(); ++rank) {
+  for (uint32_t rank = 0; rank < scenario_.listed(); ++rank) {
     network_.at(draw_.between(0, 20) * kMillisecond, [this, rank] { start(rank); });
+  }
+  for (uint32_t i = 0; i < scenario_.joiners.size(); ++i) {
+    network_.at(scenario_.joiners[i], [this, rank = scenario_.listed() + i] { start(rank); });
   }
   network_.at(0, [this] { tick(); });
   for (const Fault& fault : scenario_.faults) network_.at(fault.at, [this, fault] { apply(fault); });

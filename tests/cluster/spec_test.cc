@@ -212,6 +212,89 @@ TEST(ClusterSpec, MistakesInFlags) {
   EXPECT_THAT(message_of(parse_host_lists("x", "a:1")), HasSubstr("--ps_hosts: error: /job:ps/task:0: 'x'"));
 }
 
+std::string bools(const ClusterSpec& spec, bool (ClusterSpec::*what)(const Task&) const) {
+  std::string out;
+  for (const Task& task : spec.tasks()) out += (spec.*what)(task) ? '1' : '0';
+  return out;
+}
+
+TEST(ClusterSpec, ServersOnAllTasks) {
+  const std::string toml =
+      "servers = \"all\"\n[jobs.worker]\ntasks = [\"a:1\", \"b:1\"]\n[jobs.ps]\ntasks = [\"c:1\"]\n";
+  const ClusterSpec spec = from_toml(toml).value();
+  EXPECT_EQ(spec.placement(), Placement::kAll);
+  EXPECT_THAT(names(spec.servers()), ElementsAre("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"));
+  EXPECT_THAT(names(spec.workers()), ElementsAre("/job:worker/task:0", "/job:worker/task:1"));
+  EXPECT_EQ(bools(spec, &ClusterSpec::serves), "111");
+  EXPECT_EQ(to_string(spec.coordinator()), "/job:ps/task:0");
+  const ClusterSpec flags = parse_cluster_spec("worker|a:1;b:1,ps|c:1", {.servers = "all"}).value();
+  EXPECT_EQ(identity(flags), identity(spec));
+  EXPECT_NE(identity(flags), identity(parse_cluster_spec("worker|a:1;b:1,ps|c:1").value()));
+  EXPECT_EQ(parse_host_lists("", "a:1", {.servers = "all"}).value().placement(), Placement::kWorkers);
+  EXPECT_EQ(parse_host_lists("c:1", "a:1", {.servers = "ps"}).value().placement(), Placement::kPs);
+}
+
+TEST(ClusterSpec, PlacementsThatCannotBe) {
+  EXPECT_EQ(message_of(from_toml("servers = \"al\"\n[jobs.worker]\ntasks = [\"a:1\"]\n")),
+            "c.toml:1:11: error: servers: unknown value 'al' (did you mean 'all'?)");
+  EXPECT_EQ(message_of(parse_host_lists("", "a:1", {.servers = "ps"})),
+            "--servers: error: servers: the parameters shall lie on ps tasks, but the cluster has none");
+  EXPECT_THAT(message_of(parse_host_lists("b:1", "a:1", {.servers = "workers"})), HasSubstr("leave these out"));
+}
+
+TEST(ClusterSpec, WorkersThatMayJoin) {
+  const ClusterSpec spec = from_toml(
+                               "[jobs.worker]\ntasks = [\"a:1\"]\nmax_tasks = 3\nmin_tasks = 2\ndevices = \"gpu:0\"\n"
+                               "[jobs.extra]\nrole = \"worker\"\ntasks = [\"b:1\"]\n[jobs.ps]\ntasks = [\"c:1\"]\n")
+                               .value();
+  EXPECT_THAT(names(spec.tasks()), ElementsAre("/job:ps/task:0", "/job:worker/task:0", "/job:extra/task:0",
+                                               "/job:worker/task:1", "/job:worker/task:2"));
+  EXPECT_EQ(bools(spec, &ClusterSpec::listed), "11100");
+  EXPECT_EQ(bools(spec, &ClusterSpec::serves), "10000");
+  EXPECT_TRUE(spec.elastic());
+  EXPECT_EQ(spec.workers().size(), 4u);
+  EXPECT_EQ(spec.min_workers(), 3) << "and the one of the other job";
+  EXPECT_EQ(spec.start_grace(), 10);
+  EXPECT_EQ(spec.find("worker", 2).value(), (Task{"worker", 2}));
+  EXPECT_THAT(message_of(spec.find("worker", 3)), HasSubstr("it has worker 0-2, extra 0, ps 0"));
+  EXPECT_EQ(spec.address_of({"worker", 2}), TaskAddress{});
+  EXPECT_EQ(spec.device_of({"worker", 2}), "cpu");
+  for (int rank = 0; rank < spec.size(); ++rank) EXPECT_EQ(spec.rank_of(spec.task_of(rank)), rank);
+
+  const SpecOptions options{.servers = "", .max_workers = 3, .min_workers = 1, .start_grace = 2.5};
+  const ClusterSpec flags = parse_cluster_spec("worker|a:1;b:1,ps|c:1", options).value();
+  EXPECT_EQ(bools(flags, &ClusterSpec::listed), "1110");
+  EXPECT_EQ(flags.start_grace(), 2.5);
+  EXPECT_FALSE(parse_cluster_spec("worker|a:1").value().elastic());
+  EXPECT_FALSE(parse_cluster_spec("worker|a:1").value().min_workers());
+}
+
+TEST(ClusterSpec, NoWorkerNeedsToBeListedWherePsTasksHoldTheParameters) {
+  const ClusterSpec file = from_toml("[jobs.worker]\nmax_tasks = 2\n[jobs.ps]\ntasks = [\"c:1\"]\n").value();
+  const ClusterSpec text = parse_cluster_spec("ps|c:1", {.max_workers = 2}).value();
+  const ClusterSpec lists = parse_host_lists("c:1", "", {.max_workers = 2}).value();
+  for (const ClusterSpec& spec : {file, text, lists}) {
+    EXPECT_THAT(names(spec.tasks()), ElementsAre("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"));
+    EXPECT_EQ(bools(spec, &ClusterSpec::listed), "100");
+    EXPECT_EQ(to_string(spec), "ps|c:1");
+    EXPECT_EQ(identity(spec), identity(file));
+  }
+  EXPECT_THAT(message_of(from_toml("[jobs.worker]\nmax_tasks = 2\n")), HasSubstr("list at least one worker"));
+}
+
+TEST(ClusterSpec, NumbersOfWorkersThatCannotBe) {
+  EXPECT_EQ(message_of(from_toml("[jobs.worker]\ntasks = [\"a:1\", \"b:1\"]\nmax_tasks = 1\nmin_tasks = 3\n"
+                                 "[jobs.ps]\ntasks = [\"c:1\"]\nmin_tasks = 1\n")),
+            "c.toml:1:7: error: job 'worker' lists 2 tasks, but at most 1 may be there\n"
+            "c.toml:1:7: error: job 'worker' needs 3 tasks, but no more than 2 can be there\n"
+            "c.toml:7:13: error: 'min_tasks' is for workers: the tasks of job 'ps' hold parameters, all are needed");
+  EXPECT_THAT(message_of(parse_cluster_spec("worker|a:1;b:1", {.min_workers = 1})),
+              HasSubstr("job 'worker' cannot do with 1 of its 2 tasks"));
+  EXPECT_THAT(message_of(parse_cluster_spec("worker|a:1,ps|b:1", {.max_workers = 65'536})),
+              HasSubstr("more than 65536"));
+  EXPECT_THAT(message_of(from_toml("[jobs.worker]\ntasks = [\"a:1\"]\nmax_tasks = 0\n")), HasSubstr("max_tasks"));
+}
+
 TEST(ClusterSpec, WrongBytesNeverCrash) {
   const uint64_t seed = 7;
   const std::string flag = "worker|192.168.170.193:2500;[fe80::1%e]:2500,ps|[::ffff:1.2.3.4]:1";

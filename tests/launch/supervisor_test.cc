@@ -120,6 +120,24 @@ TEST_F(SupervisorTest, ARunGoesOnWithoutAWorkerThatHasLostTheOthers) {
   EXPECT_THAT(text_, HasSubstr("worker/0: exit code 4; the run goes on without it"));
 }
 
+TEST_F(SupervisorTest, ARunGoesOnWithoutAWorkerThatLeaves) {
+  options_.grace = 100 * kSecond;
+  task("ps/0", "echo training; exit 0", true);
+  task("worker/0", "exit 130", false, true);
+  task("worker/1", "exit 0", false, true);
+  EXPECT_EQ(run(), ExitCode::kDone);
+  EXPECT_THAT(text_, HasSubstr("worker/0: exit code 130; the run goes on without it"));
+}
+
+TEST_F(SupervisorTest, WhereOthersMayJoinItGoesOnWithoutAnyWorker) {
+  options_.others_may_join = true;
+  options_.grace = 100 * kSecond;
+  task("ps/0", "exit 0", true);
+  task("worker/0", "kill -KILL $$", false, true);
+  EXPECT_EQ(run(), ExitCode::kDone);
+  EXPECT_THAT(text_, HasSubstr("worker/0: killed by signal 9 (Killed); the run goes on without it"));
+}
+
 TEST_F(SupervisorTest, WithoutAnyWorkerItDoesNotGoOn) {
   task("ps/0", "exec sleep 100", true);
   task("worker/0", "kill -KILL $$", false, true);

@@ -292,6 +292,23 @@ TEST(AsioTransport, SaysWhoIsWaitedForAndGivesUpInTime) {
             "refused)");
 }
 
+TEST(AsioTransport, WhereNobodyListensItGivesUpSooner) {
+  AsioConfig config = worker_config(1);
+  config.timeouts.start = 1000 * kSecond;
+  config.timeouts.refused = 100 * kMillisecond;
+  Task worker(std::move(config));
+  EXPECT_THAT(worker.events.await("unreachable"), HasSubstr("could not be reached within 0.1 s: 127.0.0.1:1 (conn"));
+}
+
+TEST(AsioTransport, ATaskWithoutAnAddressOnlyDials) {
+  Task server(server_config());
+  AsioConfig config = worker_config(server.transport->port());
+  config.endpoints[config.self].host.clear();
+  Task worker(std::move(config));
+  EXPECT_THAT(server.events.await("connected"), HasSubstr("connected"));
+  EXPECT_THAT(worker.events.await("connected"), HasSubstr("connected"));
+}
+
 TEST(AsioTransport, ANameThatDoesNotResolveIsSaid) {
   AsioConfig config = worker_config(1);
   config.endpoints[0].host = "no-such-host.invalid";

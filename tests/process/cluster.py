@@ -115,9 +115,9 @@ def processes_with(word):
 class Process:
     """A running dtrain. Its outputs are read all the time, so that it never blocks on them."""
 
-    def __init__(self, args, cwd, env, stderr=subprocess.PIPE, pass_fds=(), within=()):
+    def __init__(self, args, cwd, env, stderr=subprocess.PIPE, pass_fds=(), within=(), program=None):
         self.args = args
-        self.popen = subprocess.Popen([*within, DTRAIN, *args], cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        self.popen = subprocess.Popen([*within, program or DTRAIN, *args], cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                       stderr=stderr, pass_fds=pass_fds)
         self.pid = self.popen.pid
         self._text = {"out": "", "err": ""}

@@ -8,7 +8,8 @@ import cluster
 
 class Identity(cluster.ProcessTest):
     def assert_same(self, shapes, *args):
-        want = self.train(*args, out="one")
+        """`--servers WHERE` is for the clusters alone."""
+        want = self.train(*[a for a in args if a not in ("--servers", "all")], out="one")
         for workers, ps in shapes:
             with self.subTest(workers=workers, ps=ps):
                 flags = ["--workers", workers] + (["--ps", ps] if ps else [])
@@ -20,6 +21,9 @@ class Identity(cluster.ProcessTest):
 
     def test_servers_beside_the_workers(self):
         self.assert_same([(workers, 0) for workers in (1, 2, 3, 4)])
+
+    def test_servers_on_all_tasks(self):
+        self.assert_same([(1, 1), (2, 1), (2, 2), (3, 2)], "--servers", "all")
 
     def test_more_workers_than_micro_batches(self):
         self.assert_same([(7, 1)])
@@ -33,7 +37,9 @@ class Identity(cluster.ProcessTest):
                 'network.layers=[{type="flatten"},{name="dense1",type="linear",units=8400,activation="relu"},'
                 '{name="dense2",type="linear",units=10},{type="softmax_cross_entropy"}]']
         self.assertIn("server 2: ", self.dtrain("check", self.run_toml, "--ps", 3, *wide).out)
-        self.assert_same([(2, 3), (3, 0)], *wide)
+        want = self.assert_same([(2, 3), (3, 0)], *wide)
+        self.assertIn("server 3: ", self.dtrain("check", self.run_toml, "--ps", 2, "--workers", 2, "--servers", "all", *wide).out)
+        self.assertEqual(self.train("--workers", 2, "--ps", 2, "--servers", "all", *wide, out="mixed"), want)
 
     def test_norms_over_whole_parameters(self):
         # LAMB with clipping asks for them in two rounds, LARS in one; dense1.weight lies in several blocks.

@@ -38,6 +38,7 @@ AsioTransport::Impl::Impl(AsioConfig config, Log& log)
 Status AsioTransport::Impl::listen() {
   BoundPort bound;
   const Endpoint& own = config_.endpoints[config_.self];
+  if (own.host.empty() && config_.listen_fds.empty()) return {};  // nobody dials this task
   if (config_.listen_fds.empty()) {
     DTRAIN_TRY_ASSIGN(bound, bind_port(own.host, own.port, log_));
   } else {
@@ -104,7 +105,7 @@ void AsioTransport::Impl::say_progress() {
 
 void AsioTransport::Impl::start(Handler& handler) {
   handler_ = &handler;
-  listener_->start([this](UniqueFd socket) { accept(std::move(socket)); });
+  if (listener_) listener_->start([this](UniqueFd socket) { accept(std::move(socket)); });
   for (const Rank rank : config_.dial) begin_dialling(rank);
   keep_ticking();
   say_progress();
@@ -147,7 +148,7 @@ void AsioTransport::Impl::drain(Nanoseconds deadline, std::function<void()> done
   DTRAIN_CHECK(!draining_, "drained twice");
   draining_ = true;
   drained_ = std::move(done);
-  listener_->close();
+  if (listener_) listener_->close();
   progress_.cancel();
   tick_.cancel();
   for (Peer& peer : peers_) {

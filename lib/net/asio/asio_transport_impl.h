@@ -58,6 +58,7 @@ class AsioTransport::Impl {
     std::unique_ptr<asio::steady_timer> retry;
     Nanoseconds backoff = 0;
     SteadyClock::time_point dialled_since;
+    std::optional<SteadyClock::time_point> refused_since;
     std::string failure;  // of the last attempt
     bool given_up = false;
   };
@@ -67,7 +68,7 @@ class AsioTransport::Impl {
   // dialling
   void begin_dialling(Rank rank);
   void dial(Rank rank);
-  void dial_failed(Rank rank, const std::string& why);
+  void dial_failed(Rank rank, const std::string& why, bool refused = false);
   // sessions
   Session& open(UniqueFd socket, Stage stage, Rank rank);
   void accept(UniqueFd socket);

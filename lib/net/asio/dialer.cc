@@ -30,6 +30,8 @@ struct Dialer::Attempt : std::enable_shared_from_this<Attempt> {
         socket(loop_in),
         timer(loop_in) {}
 
+  bool refused() const { return refusals > 0 && refusals == notes; }
+
   void start() {
     if (const std::optional<SocketAddress> address = parse_address(endpoint.host, endpoint.port)) {
       add(*address);
@@ -66,6 +68,7 @@ struct Dialer::Attempt : std::enable_shared_from_this<Attempt> {
   }
 
   void note(const std::string& where, std::string what) {
+    ++notes;
     if (!what.empty()) what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
     tried += fmt::format("{}{} ({})", tried.empty() ? "" : ", ", where, what);
   }
@@ -115,6 +118,7 @@ struct Dialer::Attempt : std::enable_shared_from_this<Attempt> {
     socket.close(ignored);
     timer.cancel();
     // That nobody answers at the twin says nothing that TCP does not say as well.
+    refusals += address.family() != AF_UNIX && error == ECONNREFUSED;
     if (address.family() != AF_UNIX) note(address.text(), std::strerror(error));
     try_next();
   }
@@ -130,6 +134,7 @@ struct Dialer::Attempt : std::enable_shared_from_this<Attempt> {
   std::vector<SocketAddress> candidates;
   size_t next = 0;
   std::string tried;
+  int notes = 0, refusals = 0;
 };
 
 Dialer::Dialer(asio::io_context& loop, const Endpoint& endpoint, Nanoseconds timeout, bool host_sockets, OnDone on_done)
@@ -138,5 +143,7 @@ Dialer::Dialer(asio::io_context& loop, const Endpoint& endpoint, Nanoseconds tim
 }
 
 Dialer::~Dialer() { attempt_->cancel(); }
+
+bool Dialer::refused() const { return attempt_->refused(); }
 
 }  // namespace dtrain::net

@@ -25,6 +25,8 @@ class Dialer {
   // `host_sockets` TCP is the only way.
   Dialer(asio::io_context& loop, const Endpoint& endpoint, Nanoseconds timeout, bool host_sockets, OnDone on_done);
   ~Dialer();
+  // After an error: every address has answered that nobody listens there.
+  bool refused() const;
   Dialer(const Dialer&) = delete;
   Dialer& operator=(const Dialer&) = delete;
 

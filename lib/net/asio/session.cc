@@ -78,8 +78,9 @@ void AsioTransport::Impl::dial(Rank rank) {
   if (draining_) return;
   peers_[rank].dialer = std::make_unique<Dialer>(
       loop_, endpoint(rank), config_.timeouts.handshake, config_.host_sockets, [this, rank](Result<UniqueFd> socket) {
+        const bool refused = !socket && peers_[rank].dialer->refused();
         peers_[rank].dialer.reset();
-        if (!socket) return dial_failed(rank, socket.error().message);
+        if (!socket) return dial_failed(rank, socket.error().message, refused);
         Session& session = open(std::move(*socket), Stage::kAwaitsAnswer, rank);
         wire::Hello hello = config_.hello;
         hello.wanted_rank = rank;
@@ -87,15 +88,20 @@ void AsioTransport::Impl::dial(Rank rank) {
       });
 }
 
-void AsioTransport::Impl::dial_failed(Rank rank, const std::string& why) {
+void AsioTransport::Impl::dial_failed(Rank rank, const std::string& why, bool refused) {
   Peer& peer = peers_[rank];
   if (draining_) return;
   peer.failure = why;
-  const auto waited = SteadyClock::now() - peer.dialled_since;
-  if (waited >= duration(config_.timeouts.start)) {
+  const auto now = SteadyClock::now();
+  const auto waited = now - peer.dialled_since;
+  if (!refused) peer.refused_since.reset();
+  if (refused && !peer.refused_since) peer.refused_since = now;
+  const bool nobody = refused && now - *peer.refused_since >= duration(config_.timeouts.refused);
+  if (nobody || waited >= duration(config_.timeouts.start)) {
     peer.given_up = true;
-    const std::string reason = fmt::format("{} at {} could not be reached within {}: {}", endpoint(rank).name,
-                                           to_string(endpoint(rank)), seconds(config_.timeouts.start), why);
+    const std::string reason =
+        fmt::format("{} at {} could not be reached within {}: {}", endpoint(rank).name, to_string(endpoint(rank)),
+                    seconds(nobody ? config_.timeouts.refused : config_.timeouts.start), why);
     return handler_->on_unreachable(rank, reason);
   }
   const auto left = duration(config_.timeouts.start) - waited;
