@@ -157,8 +157,11 @@ class ThreadedWorkerTest : public testing::Test {
     }
   }
   void expect_pulls(int64_t version) {
-    for (uint32_t b = 0; b < table_->blocks().size(); ++b)
-      EXPECT_EQ(expect_message<wire::Pull>(), (wire::Pull{b, version}));
+    for (uint32_t b = 0; b < table_->blocks().size(); ++b) {
+      const auto pull = expect_message<wire::Pull>();
+      EXPECT_EQ(pull.block, b);
+      EXPECT_EQ(pull.version, version);
+    }
   }
   void answer_nodes() {
     payloads_.clear();

@@ -76,7 +76,7 @@ class Join(ElasticTest):
         self.assert_undisturbed([*servers, *workers])
 
     def test_the_same_one_twice(self):
-        start, servers, workers = self.start_all(1, 1, "--max_workers", 2, "--set", "train.peer_timeout=60")
+        start, servers, workers = self.start_all(1, 1, "--max_workers", 2, "--set", "train.peer_timeout=60", "--set", "train.speculation=false")
         self.wait_for_step(servers[0], "out", 2)
         workers[0].signal(signal.SIGSTOP)  # so that the run cannot end before the second one has knocked
         self.addCleanup(workers[0].signal, signal.SIGCONT)
