@@ -85,7 +85,7 @@ Status WireBenchmark::connect() {
   DTRAIN_TRY_ASSIGN(const config::Value table, config::parse_toml("type = \"sgd\"\nlr = 1", "the benchmark"));
   config::Diagnostics diagnostics;
   optimizer_ = optim::read_optimizer_spec(table, diagnostics).optimizer;
-  for (const DtrainLink link : {kTcp, kHost}) DTRAIN_TRY(servers_[link].connect(child_, link));
+  for (const DtrainLink link : {kTcp, kUnix, kHost}) DTRAIN_TRY(servers_[link].connect(child_, link));
   return {};
 }
 
@@ -117,6 +117,8 @@ Result<Group> WireBenchmark::tensors(size_t bytes, size_t count, int rounds) {
   add("memcpy", "memcpy", "", [this] { return Result<double>(limits_->copy()); });
   add("push_tcp", "push over TCP", "raw_tcp_sum", [this] { return servers_[kTcp].push(); });
   add("pull_tcp", "pull over TCP", "raw_tcp_sum", [this] { return servers_[kTcp].pull(); });
+  add("push_unix", "push over a Unix socket", "raw_unix_sum", [this] { return servers_[kUnix].push(); });
+  add("pull_unix", "pull over a Unix socket", "raw_unix_sum", [this] { return servers_[kUnix].pull(); });
   add("push_host", "push on one host", "shared_sum", [this] { return servers_[kHost].push(); });
   add("pull_host", "pull on one host", "memcpy", [this] { return servers_[kHost].pull(); });
 

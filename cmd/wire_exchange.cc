@@ -89,7 +89,9 @@ void WireEnd::on_unreachable(net::Rank, const std::string& reason) {
 Status WireServer::connect(PeerChannel& child, DtrainLink link) {
   child_ = &child;
   link_ = link;
-  DTRAIN_TRY(make(config(0)));
+  net::AsioConfig c = config(0);
+  if (link == kHost) c.memory = memory_;
+  DTRAIN_TRY(make(std::move(c)));
   DTRAIN_TRY(child.send({.act = Act::kDial, .link = link, .count = port()}));
   DTRAIN_TRY(run(connected_));
   DTRAIN_TRY(child.await_done());
@@ -102,6 +104,7 @@ void WireServer::serve(const ps::BlockTable& table, const optim::Optimizer& opti
   optimizer_ = &optimizer;
   ps::ShardServerOptions options;
   options.micro_batches = kMicroBatches;
+  options.memory = memory_;
   options.pool_bytes = 2 * static_cast<size_t>(table.server_elements(0)) * sizeof(float);
   server_ = std::make_unique<ps::ShardServer>(table, 0, options, optimizer, *this, *this);
   ones_ = Buffer(ps::kChunkElements * sizeof(float));
@@ -199,11 +202,12 @@ Status WireServer::check() {
 
 // -- the worker --
 
-Status WireWorker::connect(uint16_t port, bool host_sockets) {
+Status WireWorker::connect(uint16_t port, DtrainLink link, std::shared_ptr<SharedMemory> memory) {
   net::AsioConfig c = config(1);
   c.endpoints[0].port = port;
   c.dial = {0};
-  c.host_sockets = host_sockets;
+  c.host_sockets = link != kTcp;
+  if (link == kHost) c.memory = std::move(memory);
   DTRAIN_TRY(make(std::move(c)));
   return run(connected_);
 }
@@ -279,13 +283,14 @@ Status WireExchangeChild::obey(PeerChannel& parent, const Order& order) {
   switch (order.act) {
     case Act::kDial:
       workers_[order.link] = std::make_unique<WireWorker>();
-      DTRAIN_TRY(workers_[order.link]->connect(static_cast<uint16_t>(order.count), order.link != kTcp));
+      DTRAIN_TRY(workers_[order.link]->connect(static_cast<uint16_t>(order.count), static_cast<DtrainLink>(order.link),
+                                               memory_));
       break;
     case Act::kTable: {
       table_ = std::make_unique<ps::BlockTable>(wire_table(order.bytes, order.count));
       const auto elements = static_cast<size_t>(table_->server_elements(0));
       values_ = Buffer(elements * sizeof(float));
-      gradients_ = Buffer(elements * sizeof(float));
+      gradients_ = Buffer(elements * sizeof(float), memory_);
       values_.zero();
       std::fill_n(gradients_.as<float>().data(), elements, kPushed);
       for (const auto& each : workers_)

@@ -14,7 +14,8 @@
 
 namespace dtrain::cmd {
 
-enum DtrainLink : uint32_t { kTcp, kHost, kDtrainLinks };
+// Over TCP; between tasks on one host through the socket; and by reference to memory.
+enum DtrainLink : uint32_t { kTcp, kUnix, kHost, kDtrainLinks };
 
 // A transport of one side, and how its loop is run for one measurement after the other.
 class WireEnd : public net::Handler {
@@ -74,6 +75,7 @@ class WireServer final : public WireEnd, public wire::Outbox, public ps::Snapsho
 
   PeerChannel* child_ = nullptr;
   uint32_t link_ = 0;
+  std::shared_ptr<SharedMemory> memory_ = SharedMemory::create().value_or(nullptr);
   const ps::BlockTable* table_ = nullptr;
   const optim::Optimizer* optimizer_ = nullptr;
   std::unique_ptr<ps::ShardServer> server_;
@@ -87,7 +89,7 @@ class WireServer final : public WireEnd, public wire::Outbox, public ps::Snapsho
 
 class WireWorker final : public WireEnd {
  public:
-  Status connect(uint16_t port, bool host_sockets);
+  Status connect(uint16_t port, DtrainLink link, std::shared_ptr<SharedMemory> memory);
   // `values` and `gradients` hold the table's elements, one block behind the other.
   void work(const ps::BlockTable& table, float* values, const float* gradients);
 
@@ -114,6 +116,7 @@ class WireExchangeChild {
  private:
   std::unique_ptr<WireWorker> workers_[kDtrainLinks];
   std::unique_ptr<ps::BlockTable> table_;
+  std::shared_ptr<SharedMemory> memory_ = SharedMemory::create().value_or(nullptr);
   Buffer values_, gradients_;
 };
 

@@ -23,6 +23,14 @@ const char* name_of_known(MessageType type) {
       return "Refuse";
     case MessageType::kHeartbeat:
       return "Heartbeat";
+    case MessageType::kMemoryOffered:
+      return "MemoryOffered";
+    case MessageType::kMemoryShared:
+      return "MemoryShared";
+    case MessageType::kMemoryGone:
+      return "MemoryGone";
+    case MessageType::kMemoryRead:
+      return "MemoryRead";
     case MessageType::kJoin:
       return "Join";
     case MessageType::kBegin:

@@ -55,6 +55,11 @@ Status FrameReader::parse_head_if_whole() {
   DTRAIN_TRY_ASSIGN(message_, parse_head(header_, bytes.first(head)));
   begin_ += head;
   payload_filled_ = 0;
+  reference_.reset();
+  if (header_.by_reference) {
+    reference_ = reference_of(header_, bytes.first(head));
+    return {};
+  }
   if (header_.payload_bytes > 0) {
     if (payload_.size() < header_.payload_bytes) payload_ = Buffer(limits_.payload);
     payload_filled_ = std::min<size_t>(buffered(), header_.payload_bytes);
@@ -67,9 +72,9 @@ Status FrameReader::parse_head_if_whole() {
 Result<std::optional<Frame>> FrameReader::next() {
   if (!message_) DTRAIN_TRY(parse_head_if_whole());
   if (!message_ || payload_missing() > 0) return std::optional<Frame>();
-  const ByteSpan payload(payload_.data(), header_.payload_bytes);
-  DTRAIN_TRY(check_payload(header_, payload));
-  std::optional<Frame> frame(Frame{std::move(*message_), payload});
+  const ByteSpan payload(payload_.data(), header_.by_reference ? 0 : header_.payload_bytes);
+  if (!header_.by_reference) DTRAIN_TRY(check_payload(header_, payload));
+  std::optional<Frame> frame(Frame{std::move(*message_), payload, reference_});
   message_.reset();
   return frame;
 }

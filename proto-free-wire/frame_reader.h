@@ -17,7 +17,8 @@ namespace dtrain::wire {
 
 struct Frame {
   Message message;
-  ByteSpan payload;  // aligned as a Buffer; valid until the reader's next call
+  ByteSpan payload;                               // aligned as a Buffer; valid until the reader's next call
+  std::optional<MemoryReference> reference = {};  // where the payload lies instead
 };
 
 class FrameReader {
@@ -44,7 +45,9 @@ class FrameReader {
 
  private:
   size_t buffered() const { return end_ - begin_; }
-  size_t payload_missing() const { return message_ ? header_.payload_bytes - payload_filled_ : 0; }
+  size_t payload_missing() const {
+    return message_ && !header_.by_reference ? header_.payload_bytes - payload_filled_ : 0;
+  }
   Status parse_head_if_whole();
 
   FrameLimits limits_;
@@ -52,6 +55,7 @@ class FrameReader {
   size_t begin_ = 0, end_ = 0;
   FrameHeader header_;
   std::optional<Message> message_;  // its head is parsed, its payload is on the way
+  std::optional<MemoryReference> reference_;
   Buffer payload_;
   size_t payload_filled_ = 0;
   std::optional<uint16_t> foreign_version_;

@@ -15,6 +15,10 @@
 #include "proto-free-wire/messages/heartbeat.h"
 #include "proto-free-wire/messages/hello.h"
 #include "proto-free-wire/messages/join.h"
+#include "proto-free-wire/messages/memory_gone.h"
+#include "proto-free-wire/messages/memory_offered.h"
+#include "proto-free-wire/messages/memory_read.h"
+#include "proto-free-wire/messages/memory_shared.h"
 #include "proto-free-wire/messages/metric_node.h"
 #include "proto-free-wire/messages/node_chunk.h"
 #include "proto-free-wire/messages/norm_factor.h"
@@ -39,9 +43,10 @@
 
 namespace dtrain::wire {
 
-using Message = std::variant<Hello, Welcome, Refuse, Heartbeat, Join, Begin, Ready, Assign, Rates, Committed,
-                             NormPartial, NormFactor, Snapshot, SnapshotDone, MetricNode, Stop, Stopped, Failure,
-                             ShardPart, WorkDone, WorkerRates, VectorOrder, VectorDots, Offer, Take, NodeChunk, Absorbed, Pull, ParameterChunk, Gone>;
+using Message = std::variant<Hello, Welcome, Refuse, Heartbeat, MemoryOffered, MemoryShared, MemoryGone, MemoryRead,
+                             Join, Begin, Ready, Assign, Rates, Committed, NormPartial, NormFactor, Snapshot,
+                             SnapshotDone, MetricNode, Stop, Stopped, Failure, ShardPart, WorkDone, WorkerRates,
+                             VectorOrder, VectorDots, Offer, Take, NodeChunk, Absorbed, Pull, ParameterChunk, Gone>;
 
 // The tensor bytes behind a message. They are not copied on their way to the socket: `owner` keeps them alive, and
 // whoever sends promises not to change them while it is held.

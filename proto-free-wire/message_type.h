@@ -11,6 +11,10 @@ enum class MessageType : uint16_t {
   kWelcome = 2,
   kRefuse = 3,
   kHeartbeat = 4,
+  kMemoryOffered = 5,
+  kMemoryShared = 6,
+  kMemoryGone = 7,
+  kMemoryRead = 8,
   // membership and progress: tasks and the coordinator
   kJoin = 10,
   kBegin = 11,

@@ -95,6 +95,18 @@ net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup,
   return c;
 }
 
+// Memory for what goes to other tasks on this host; null where there are none, or no such memory.
+std::shared_ptr<SharedMemory> shared_memory(const net::AsioConfig& config, Log& log) {
+  const std::string& own = config.endpoints[config.self].host;
+  const auto here = std::count_if(config.endpoints.begin(), config.endpoints.end(),
+                                  [&](const net::Endpoint& endpoint) { return endpoint.host == own; });
+  if (here < 2) return nullptr;
+  Result<std::shared_ptr<SharedMemory>> memory = SharedMemory::create();
+  if (memory) return std::move(*memory);
+  log.info("tensors to tasks on this host are copied: {}", memory.error().message);
+  return nullptr;
+}
+
 // From joining the run to leaving it.
 struct Life {
   ExitCode code = ExitCode::kDone;
@@ -103,14 +115,15 @@ struct Life {
 };
 
 Life live(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup setup, net::AsioTransport& transport,
-          FileSystem& files, const Clock& clock, Log& log, const std::atomic<int>& interrupts) {
+          std::shared_ptr<SharedMemory> memory, FileSystem& files, const Clock& clock, Log& log,
+          const std::atomic<int>& interrupts) {
   constexpr Nanoseconds kTick = 50 * kMillisecond, kFarewell = 3 * kSecond;
   const Instant born = clock.now();
   AnyThreadOutbox outbox(transport);
   ThreadedWorker worker([&](std::function<void()> f) { transport.post(std::move(f)); });
   std::function<void()> check;  // looks after the task, and ends the loop with it
   Task task(run, spec, std::move(setup),
-            {transport, outbox, worker, files, clock, log, [&] { transport.post([&] { check(); }); }});
+            {transport, outbox, worker, files, clock, log, [&] { transport.post([&] { check(); }); }, memory});
 
   bool leaving = false;
   int interrupted = 0;
@@ -151,8 +164,10 @@ Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::Cluster
       with.timeouts.refused = std::min(with.timeouts.start, kRefused);
     }
     const Nanoseconds peer_timeout = with.timeouts.peer;
+    const std::shared_ptr<SharedMemory> memory = shared_memory(with, log);
+    with.memory = memory;
     DTRAIN_TRY_ASSIGN(const auto transport, net::AsioTransport::create(std::move(with), log));
-    const Life life = live(run, spec, setup, *transport, files, clock, log, interrupts);
+    const Life life = live(run, spec, setup, *transport, memory, files, clock, log, interrupts);
     short_lives = life.length < peer_timeout ? short_lives + 1 : 0;
     if (!life.cut_off || short_lives == kShortLives || interrupts.load() > 0) return life.code;
     log.info("joins the run again, if it still goes on");

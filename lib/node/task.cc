@@ -209,7 +209,7 @@ void Task::begin(const wire::Begin& begin) {
     feed = std::make_unique<DataFeed>(run_, begin.micro_batches, begin.eval_micro_batches);
   working_ = true;
   around_.driver.begin(std::make_unique<WorkerSide>(run_, table_, *memory_, server_ranks_, begin, around_.worker_outbox,
-                                                    std::move(feed), setup_.in_place, setup_.profile),
+                                                    std::move(feed), setup_.in_place, setup_.profile, around_.memory),
                        *this);
 }
 
@@ -225,6 +225,7 @@ Status Task::begin_server(const wire::Begin& begin) {
   options.vectors = run_.optimizer.optimizer->full_batch() != nullptr;
   options.pool_bytes = server_pool_bytes(begin.micro_batches);
   options.coordinator = coordinator_rank();
+  options.memory = around_.memory;
   if (setup_.in_place) options.in_place.assign(memory_->pointers().begin(), memory_->pointers().end());
   server_ = std::make_unique<ps::ShardServer>(table_, *server_index_, std::move(options), *run_.optimizer.optimizer,
                                               around_.transport, *writer_);

@@ -30,7 +30,8 @@ struct TaskSurroundings {
   FileSystem& files;
   const Clock& clock;
   Log& log;
-  std::function<void()> wake;  // makes the loop call on_tick soon; from any thread
+  std::function<void()> wake;                      // makes the loop call on_tick soon; from any thread
+  std::shared_ptr<SharedMemory> memory = nullptr;  // where what is sent lies; null: the heap
 };
 
 struct TaskSetup {

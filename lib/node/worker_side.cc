@@ -27,7 +27,8 @@ worker::WorkerProtocol::Setup protocol_setup(const worker::ParameterStorage& mem
 
 WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
                        std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
-                       std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once, worker::OpProfile* profile)
+                       std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once, worker::OpProfile* profile,
+                       std::shared_ptr<SharedMemory> shared)
     : run_(run),
       memory_(memory),
       in_place_(uses_gradients_at_once),
@@ -37,7 +38,8 @@ WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, co
       protocol_(worker::WorkerProtocol::make(table, protocol_setup(memory, std::move(server_ranks), begin, run),
                                              outbox)),
       pool_(table.parameters(),
-            own_gradients_ ? worker::ParameterStorage::Of::kStatistics : worker::ParameterStorage::Of::kAll),
+            own_gradients_ ? worker::ParameterStorage::Of::kStatistics : worker::ParameterStorage::Of::kAll,
+            std::move(shared)),
       feed_(std::move(feed)) {}
 
 Result<worker::StepEngine::Setup> WorkerSide::engine_setup(const RunDefinition& run,

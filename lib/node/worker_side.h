@@ -28,11 +28,11 @@ class WorkerSide {
     return plain && uses_gradients_at_once && micro_batches == 1;
   }
   // `memory` is where parameters lie (the servers' own, in one process) and must outlive it, like all that is referred
-  // to.
+  // to. `shared`: where gradients lie that go to servers on this host; null: the heap.
   WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
              std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
              std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once = false,
-             worker::OpProfile* profile = nullptr);
+             worker::OpProfile* profile = nullptr, std::shared_ptr<SharedMemory> shared = nullptr);
 
   // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's
   // own.

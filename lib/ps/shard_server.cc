@@ -80,7 +80,7 @@ void ShardServer::load(uint32_t block, std::span<const float> values, std::span<
   if (b.in_place) {
     if (values.data() != b.in_place) std::memcpy(b.in_place, values.data(), bytes);
   } else {
-    b.newest = std::make_shared<Buffer>(bytes);
+    b.newest = std::make_shared<Buffer>(bytes, options_.memory);
     if (!options_.counts_only) std::memcpy(b.newest->data(), values.data(), bytes);
   }
   b.loaded = true;

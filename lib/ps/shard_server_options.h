@@ -10,6 +10,7 @@
 #include "consistency/admission_rule.h"
 #include "proto-free-wire/message.h"
 #include "ps/norm_rounds.h"
+#include "tensor/shared_memory.h"
 
 namespace dtrain::ps {
 
@@ -19,6 +20,7 @@ struct ShardServerOptions {
   size_t pool_bytes = 0;       // for partial sums of blocks that are offered; at least Admission::smallest_pool
   wire::Rank coordinator = 0;
   std::vector<float*> in_place;                                      // empty, or where each parameter's values lie
+  std::shared_ptr<SharedMemory> memory = nullptr;                    // where versions lie; null: the heap
   std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
   // Bookkeeping without arithmetic: values are never read nor written, payloads count by their size. For simulations of
   // clusters whose tensors would fill no machine's memory.

@@ -78,7 +78,7 @@ float* ShardServer::next_values(BlockState& b) {
       std::atomic_thread_fence(std::memory_order_acquire);  // what the last reader did lies before
       b.next = std::move(b.older);
     } else {
-      b.next = std::make_shared<Buffer>(b.elements() * sizeof(float));
+      b.next = std::make_shared<Buffer>(b.elements() * sizeof(float), options_.memory);
     }
     b.older.reset();
   }

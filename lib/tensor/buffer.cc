@@ -9,8 +9,12 @@
 
 namespace dtrain {
 
-Buffer::Buffer(size_t bytes) : size_(bytes) {
+Buffer::Buffer(size_t bytes, const std::shared_ptr<SharedMemory>& memory) : size_(bytes) {
   if (bytes == 0) return;
+  if (memory && bytes >= SharedMemory::kSmallest && (data_ = memory->allocate(bytes))) {
+    memory_ = memory;
+    return;
+  }
   // Large buffers start at huge-page boundaries, and ask for huge pages: fewer TLB misses in streaming passes.
   constexpr size_t kHuge = 2u << 20;
   const size_t alignment = bytes >= 2 * kHuge ? kHuge : kAlignment;
@@ -20,14 +24,25 @@ Buffer::Buffer(size_t bytes) : size_(bytes) {
   if (alignment == kHuge) madvise(data_, rounded, MADV_HUGEPAGE);
 }
 
-Buffer::~Buffer() { std::free(data_); }
+Buffer::~Buffer() { free(); }
+
+void Buffer::free() {
+  if (memory_)
+    memory_->release(data_, size_);
+  else
+    std::free(data_);
+  memory_.reset();
+}
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : memory_(std::move(other.memory_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this != &other) {
-    std::free(data_);
+    free();
+    memory_ = std::move(other.memory_);
     data_ = std::exchange(other.data_, nullptr);
     size_ = std::exchange(other.size_, 0);
   }

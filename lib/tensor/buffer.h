@@ -1,11 +1,13 @@
 // A block of memory aligned for vector loads and cache lines. Movable, owning, zeroed on request; the base of all
-// tensor storage.
+// tensor storage. From the heap, or where it is asked for and to be had from memory that other processes may read.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 
 #include "base/bytes.h"
+#include "tensor/shared_memory.h"
 
 namespace dtrain {
 
@@ -15,7 +17,9 @@ class Buffer {
 
   Buffer() = default;
   // Not initialised; `bytes` may be 0.
-  explicit Buffer(size_t bytes);
+  explicit Buffer(size_t bytes) : Buffer(bytes, nullptr) {}
+  // In `memory` where that is not null, the buffer not small and there is room.
+  Buffer(size_t bytes, const std::shared_ptr<SharedMemory>& memory);
   ~Buffer();
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
@@ -34,6 +38,9 @@ class Buffer {
   }
 
  private:
+  void free();
+
+  std::shared_ptr<SharedMemory> memory_;  // null: the heap
   std::byte* data_ = nullptr;
   size_t size_ = 0;
 };

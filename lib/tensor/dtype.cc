@@ -10,12 +10,8 @@ struct Row {
   size_t size;
   std::string_view name;
 };
-constexpr Row kRows[] = {{DType::kF32, 4, "F32"},
-                         {DType::kF64, 8, "F64"},
-                         {DType::kI64, 8, "I64"},
-                         {DType::kU8, 1, "U8"},
-                         {DType::kI32, 4, "I32"},
-                         {DType::kBF16, 2, "BF16"}};
+constexpr Row kRows[] = {{DType::kF32, 4, "F32"}, {DType::kF64, 8, "F64"}, {DType::kI64, 8, "I64"},
+                         {DType::kU8, 1, "U8"},   {DType::kI32, 4, "I32"}, {DType::kBF16, 2, "BF16"}};
 
 const Row& row(DType type) {
   for (const Row& r : kRows)

@@ -1,17 +1,17 @@
 // A peer made of a plain blocking socket, that sends whatever bytes a test wants.
 #pragma once
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
 #include <cerrno>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "net/asio/socket_address.h"
 #include "net/asio/unique_fd.h"
 #include "proto-free-wire/frame_reader.h"
 
@@ -19,14 +19,15 @@ namespace dtrain::net {
 
 class RawPeer {
  public:
-  explicit RawPeer(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), reader_(wire::kPeerLimits) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  enum class Way { kTcp, kHost };
+  // To a task of 127.0.0.1, over TCP or over its Unix-domain twin.
+  explicit RawPeer(uint16_t port, Way way = Way::kTcp) : reader_(wire::kPeerLimits) {
+    SocketAddress address = *parse_address("127.0.0.1", port);
+    if (way == Way::kHost) address = abstract_twin(address);
+    fd_ = UniqueFd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
     const timeval patience{20, 0};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(::connect(fd_.get(), address.get(), address.size), 0);
   }
 
   static std::vector<std::byte> frame(const wire::Message& message, ByteSpan payload = {}) {
@@ -37,13 +38,38 @@ class RawPeer {
   }
   void send_bytes(ByteSpan bytes) { ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   void send(const wire::Message& message, ByteSpan payload = {}) { send_bytes(frame(message, payload)); }
+  void send_reference(const wire::Message& message, const wire::MemoryReference& reference) {
+    std::vector<std::byte> bytes;
+    wire::append_reference_head(message, reference, bytes);
+    send_bytes(bytes);
+  }
+  // A frame with a descriptor beside it.
+  void send_with(const wire::Message& message, int fd) {
+    std::vector<std::byte> bytes = frame(message);
+    iovec piece{bytes.data(), bytes.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof(control);
+    cmsghdr* head = CMSG_FIRSTHDR(&header);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &fd, sizeof(int));
+    EXPECT_EQ(::sendmsg(fd_.get(), &header, MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
 
+  // Whether the last message's payload was referred to.
+  const std::optional<wire::MemoryReference>& reference() const { return reference_; }
   // The next message; nothing at the end of the stream.
   std::optional<wire::Message> receive() {
     while (true) {
       auto frame = reader_.next();
       EXPECT_TRUE(frame);
       if (!frame) return std::nullopt;
+      if (*frame) reference_ = (*frame)->reference;
       if (*frame) return (*frame)->message;
       const MutableByteSpan space = reader_.space()[0];
       const ssize_t n = ::recv(fd_.get(), space.data(), space.size(), 0);
@@ -79,6 +105,7 @@ class RawPeer {
  private:
   UniqueFd fd_;
   wire::FrameReader reader_;
+  std::optional<wire::MemoryReference> reference_;
   bool ended_ = false;
 };
 

@@ -25,6 +25,20 @@ class Identity(cluster.ProcessTest):
     def test_servers_on_all_tasks(self):
         self.assert_same([(1, 1), (2, 1), (2, 2), (3, 2)], "--servers", "all")
 
+    def test_tensors_in_shared_memory_and_copied(self):
+        # Tasks of one address refer to each other's memory, those of two addresses of this host do not.
+        wide = ["--set", "train.steps=6", "--set",
+                'network.layers=[{type="flatten"},{name="dense1",type="linear",units=8400,activation="relu"},'
+                '{name="dense2",type="linear",units=10},{type="softmax_cross_entropy"}]']
+        want = self.train(*wide, out="one")
+        for name, ps_host in (("shared", "127.0.0.1"), ("copied", "127.0.0.2")):
+            with self.subTest(name):
+                spec, at = self.cluster(workers=2, ps=1)
+                spec = spec.replace(f"ps|127.0.0.1:{at['ps', 0]}", f"ps|{ps_host}:{at['ps', 0]}")
+                self.assert_all_done([self.start_task(spec, "ps", 0, *wide, out=name)] +
+                                     [self.start_task(spec, "worker", i, *wide, out=name) for i in range(2)])
+                self.assertEqual(self.model_hash(name), want)
+
     def test_more_workers_than_micro_batches(self):
         self.assert_same([(7, 1)])
 

@@ -45,6 +45,46 @@ TEST(Frame, ReadsBackWhatItWrote) {
   }
 }
 
+std::vector<std::byte> reference_frame(const MemoryReference& reference) {
+  std::vector<std::byte> bytes;
+  append_reference_head(ParameterChunk{.block = 2, .version = 4, .chunk = 3}, reference, bytes);
+  return bytes;
+}
+
+// The worked example of FORMAT.md.
+TEST(Frame, AReferenceStandsBehindTheFields) {
+  const MemoryReference reference{7, 0x40000, 8};
+  const std::vector<std::byte> bytes = reference_frame(reference);
+  EXPECT_EQ(to_hex(bytes),
+            "4454524e030023801c00000008000000ee02b1760000000002000000040000000000000003000000070000000000040000000000");
+  const Result<FrameHeader> header = parse_header(bytes, kPeerLimits);
+  ASSERT_TRUE(header) << header.error().message;
+  EXPECT_TRUE(header->by_reference);
+  const Result<Message> message = parse_head(*header, bytes);
+  ASSERT_TRUE(message) << message.error().message;
+  EXPECT_EQ(*message, Message(ParameterChunk{.block = 2, .version = 4, .chunk = 3}));
+  EXPECT_EQ(reference_of(*header, bytes), reference);
+  EXPECT_FALSE(parse_header(bytes, kStrangerLimits));
+}
+
+TEST(Frame, AReferenceToNothingIsRefused) {
+  const std::vector<std::byte> good = reference_frame({7, 64, 8});
+  const auto with = [&](size_t at, uint32_t value) {
+    std::vector<std::byte> bytes = good;
+    store_le<uint32_t>(bytes.data() + at, value);
+    return parse_header(bytes, kPeerLimits);
+  };
+  for (const auto& header : {with(12, 0), with(20, 1), with(8, 11)}) {
+    ASSERT_FALSE(header);
+    EXPECT_EQ(header.error().message, "ParameterChunk refers to nothing");
+  }
+  EXPECT_FALSE(with(12, kPeerLimits.payload + 1));
+  // A message that takes no payload refers to none.
+  std::vector<std::byte> bytes = frame_of(Offer{});
+  store_le<uint16_t>(bytes.data() + 6, 30 | 0x8000);
+  EXPECT_FALSE(parse_header(bytes, kPeerLimits));
+}
+
 TEST(Frame, LengthsOverTheLimitsAreRefused) {
   std::vector<std::byte> bytes = frame_of(Offer{});
   store_le<uint32_t>(bytes.data() + 8, 4097);

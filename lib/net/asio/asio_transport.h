@@ -22,6 +22,7 @@
 #include "net/endpoint.h"
 #include "net/timeouts.h"
 #include "net/transport.h"
+#include "tensor/shared_memory.h"
 
 namespace dtrain::net {
 
@@ -39,7 +40,11 @@ struct AsioConfig {
   bool host_sockets = true;  // dial tasks on this host by Unix-domain sockets rather than TCP
   Timeouts timeouts;
   size_t most_strangers = 64;
-  size_t most_control = 64u << 20;  // bytes of control that may wait for one peer; one more loses it
+  // Bytes of control, and of tensors, that may wait for one peer; one more loses it.
+  size_t most_control = 64u << 20, most_tensors = size_t{16} << 30;
+  // Memory whose tensors go to tasks on this host without being copied; null: there is none. Its buffers must not be
+  // used for anything else once this transport is destroyed: another task may still be reading what was sent.
+  std::shared_ptr<SharedMemory> memory;
 };
 
 class AsioTransport final : public Transport {

@@ -1,9 +1,12 @@
 // Frames over one connected socket, TCP or Unix-domain. Belongs to the loop's thread.
 //
-// Writing: control messages are encoded at once into one buffer; tensors wait in a queue of their own as what they are.
-// A write takes all control there is, then tensors up to one chunk, and gathers them from where they lie; a payload's
-// checksum is computed just before, so that the kernel's copy finds it in the cache. Reading never waits for writing.
-// The first error closes the connection.
+// Outgoing has what is written and in which order. Reading never waits for writing. The first error closes the
+// connection.
+//
+// Over a Unix-domain socket tensors that lie in shared memory go by reference, and the owner is given the other side's
+// memory itself, during the call. Who lends memory holds its owner until the other side has read it, or reads no more:
+// it says so, or has closed, or is dead, all of which the kernel tells. So a connection that this side gives up with
+// memory lent closes only its writing half, and waits, without the owner, for the end of the other.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +15,7 @@
 
 #include "net/asio/unique_fd.h"
 #include "proto-free-wire/frame.h"
+#include "tensor/shared_memory.h"
 
 namespace asio {
 class io_context;
@@ -33,9 +37,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     virtual void on_closed(const std::string& reason) = 0;
   };
 
-  // Frames are held to kStrangerLimits until trust() is called. `most_control`: bytes of control messages that may wait
-  // for a peer that does not read; one more closes the connection.
-  static std::shared_ptr<Connection> make(asio::io_context& loop, UniqueFd socket, size_t most_control, Owner& owner);
+  struct Limits {  // bytes that may wait for a peer that does not read; one more closes the connection
+    size_t control = 0, tensors = 0;
+  };
+  // Frames are held to kStrangerLimits until trust() is called. `memory`: where tensors may lie that go by reference to
+  // a trusted peer on this host; may be null.
+  static std::shared_ptr<Connection> make(asio::io_context& loop, UniqueFd socket, Limits limits,
+                                          std::shared_ptr<SharedMemory> memory, Owner& owner);
   virtual ~Connection() = default;
 
   // Begins to read.

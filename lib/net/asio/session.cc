@@ -118,7 +118,8 @@ void AsioTransport::Impl::dial_failed(Rank rank, const std::string& why, bool re
 AsioTransport::Impl::Session& AsioTransport::Impl::open(UniqueFd socket, Stage stage, Rank rank) {
   sessions_.push_back(std::make_unique<Session>(*this, stage, rank, ++opened_));
   Session& session = *sessions_.back();
-  session.connection = Connection::make(loop_, std::move(socket), config_.most_control, session);
+  session.connection =
+      Connection::make(loop_, std::move(socket), {config_.most_control, config_.most_tensors}, config_.memory, session);
   session.deadline.expires_after(duration(config_.timeouts.handshake));
   session.deadline.async_wait([this, &session](const asio::error_code& ec) {
     if (!ec) on_deadline(session);

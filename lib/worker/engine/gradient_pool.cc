@@ -22,8 +22,9 @@ struct GradientPool::State {
   }
 };
 
-GradientPool::GradientPool(std::span<const ParameterInfo> parameters, ParameterStorage::Of of)
-    : parameters_(parameters), of_(of), state_(std::make_shared<State>()) {}
+GradientPool::GradientPool(std::span<const ParameterInfo> parameters, ParameterStorage::Of of,
+                           std::shared_ptr<SharedMemory> memory)
+    : parameters_(parameters), of_(of), memory_(std::move(memory)), state_(std::make_shared<State>()) {}
 
 GradientPool::~GradientPool() { on_return(nullptr); }
 
@@ -40,7 +41,7 @@ GradientPool::Lease GradientPool::try_lease(size_t at_most) {
       set = state_->free.back();
       state_->free.pop_back();
     } else if (state_->sets.size() < at_most) {
-      state_->sets.push_back(std::make_unique<ParameterStorage>(parameters_, of_));
+      state_->sets.push_back(std::make_unique<ParameterStorage>(parameters_, of_, memory_));
       set = state_->sets.back().get();
     }
   }

@@ -16,8 +16,8 @@ class GradientPool {
  public:
   using Lease = std::shared_ptr<const ParameterStorage>;
 
-  explicit GradientPool(std::span<const ParameterInfo> parameters,
-                        ParameterStorage::Of of = ParameterStorage::Of::kAll);
+  explicit GradientPool(std::span<const ParameterInfo> parameters, ParameterStorage::Of of = ParameterStorage::Of::kAll,
+                        std::shared_ptr<SharedMemory> memory = nullptr);
   ~GradientPool();
 
   // A free set, made anew where fewer than `at_most` exist; null where all are leased.
@@ -29,6 +29,7 @@ class GradientPool {
   struct State;
   std::span<const ParameterInfo> parameters_;
   const ParameterStorage::Of of_;
+  const std::shared_ptr<SharedMemory> memory_;  // where sets lie; null: the heap
   std::shared_ptr<State> state_;
 };
 

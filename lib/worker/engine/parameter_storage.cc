@@ -21,7 +21,9 @@ size_t ParameterStorage::bytes(std::span<const ParameterInfo> parameters, Of of)
   return bytes;
 }
 
-ParameterStorage::ParameterStorage(std::span<const ParameterInfo> parameters, Of of) : buffer_(bytes(parameters, of)) {
+ParameterStorage::ParameterStorage(std::span<const ParameterInfo> parameters, Of of,
+                                   const std::shared_ptr<SharedMemory>& memory)
+    : buffer_(bytes(parameters, of), memory) {
   buffer_.zero();
   std::byte* at = buffer_.data();
   for (const ParameterInfo& p : parameters) {

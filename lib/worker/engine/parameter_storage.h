@@ -15,7 +15,8 @@ class ParameterStorage {
   // Which parameters have an array; the others' pointers are null.
   enum class Of { kAll, kStatistics };
   // Zeroed, so that the first step does not pay for page faults in the middle of backward.
-  explicit ParameterStorage(std::span<const ParameterInfo> parameters, Of of = Of::kAll);
+  explicit ParameterStorage(std::span<const ParameterInfo> parameters, Of of = Of::kAll,
+                            const std::shared_ptr<SharedMemory>& memory = nullptr);
 
   // Each aligned to 64 bytes.
   std::span<float* const> pointers() const { return pointers_; }
