@@ -8,6 +8,7 @@
 #include "proto-free-wire/codec.h"
 #include "proto-free-wire/frame_reader.h"
 #include "tensor/buffer.h"
+#include "tests/graph/allocation_count.h"
 
 namespace dtrain::net {
 namespace {
@@ -134,6 +135,37 @@ TEST(Outgoing, LendsSoMuchAtATime) {
   EXPECT_FALSE(owners[10].expired());
   out.take_back();
   EXPECT_TRUE(owners[10].expired());
+}
+
+// A round of what a step sends: control, tensors by their bytes and by reference, answers.
+TEST(Outgoing, AllocatesNothingOnceItHasRun) {
+  constexpr size_t kChunk = 256u << 10;
+  const auto memory = *SharedMemory::create();
+  const Buffer shared(kChunk, memory), heap(kChunk);
+  Outgoing out;
+  out.share(memory);
+  const auto round = [&] {
+    for (uint32_t i = 0; i < 20; ++i) {
+      out.add(wire::Offer{.step = 1, .block = i}, {});
+      out.add(chunk(20 - i, 0), {{(i % 2 ? shared : heap).data(), kChunk}, nullptr});
+    }
+    while (out.prepare())
+      while (!out.pieces().empty()) out.written(std::min<size_t>(out.pieces()[0].iov_len, 100'000));
+  };
+  round();
+  const uint32_t region = memory->find({shared.data(), 1})->region->id;
+  ASSERT_TRUE(out.on(wire::MemoryShared{region, true}));
+  for (int i = 0; i < 3; ++i) {
+    round();
+    ASSERT_TRUE(out.on(wire::MemoryRead{10}));
+  }
+  const int64_t before = graph::allocation_count();
+  for (int i = 0; i < 100; ++i) {
+    round();
+    if (!out.on(wire::MemoryRead{10})) FAIL() << "ten are lent a round";
+  }
+  EXPECT_EQ(graph::allocation_count() - before, 0);
+  EXPECT_EQ(out.queued_bytes(), 0u);
 }
 
 TEST(Outgoing, SaysWhichRegionIsGone) {

@@ -1,0 +1,2 @@
+// The same counter in this program.
+#include "tests/graph/allocation_count.cc"  // NOLINT
