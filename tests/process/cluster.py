@@ -251,7 +251,8 @@ class ProcessTest(unittest.TestCase):
         """The names of the complete checkpoints, oldest first."""
         folder = self.path(out, "checkpoints")
         names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        return [n for n in names if os.path.exists(os.path.join(folder, n, "manifest.json"))]
+        # One that is being written has its manifest a moment before its name.
+        return [n for n in names if n.startswith("step-") and os.path.exists(os.path.join(folder, n, "manifest.json"))]
 
     def wait_for_step(self, process, out, step):
         """Until metrics.jsonl has the step; training must not be over by then."""
