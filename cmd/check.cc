@@ -99,20 +99,47 @@ void print_servers(const ps::BlockTable& table, size_t slots, bool all) {
   fmt::print("\n");
 }
 
+// What a consistency mode other than synchronous takes.
+std::string mode_memory(double own_steps, double behind) {
+  std::string out;
+  if (own_steps > 0) out += fmt::format(", own steps {}", bytes_text(own_steps));
+  if (behind > 0) out += fmt::format(", for workers at different versions at most {}", bytes_text(behind));
+  return out;
+}
+
+// The consistency mode, in a line.
+std::string mode_text(const node::RunDefinition& run, int64_t micro_batches) {
+  const consistency::Mode& mode = run.rule->mode();
+  std::string out = mode.name;
+  if (!mode.lockstep)
+    out += fmt::format(", parameters fetched every {} and gradients pushed every {} micro-batches", mode.fetch_every,
+                       mode.push_every);
+  else if (mode.needed > 0)
+    out += fmt::format(", the first {} of {} micro-batches make a step", mode.needed, micro_batches);
+  else if (mode.newest)
+    out += fmt::format(", from parameters at most {} versions old", mode.window - 1);
+  if (mode.stride > 1) out += fmt::format(", in rounds of {} steps", mode.stride);
+  if (mode.same_bits && !run.spec.train.allow_different_arithmetic) out += "; the same bits on any cluster";
+  if (run.speculate) out += "; a slow worker's share is computed by others as well";
+  return out;
+}
+
 Status print_memory(const node::RunDefinition& run, const ps::BlockTable& table, uint32_t k, uint32_t workers,
                     bool alone) {
   if (alone) {
     DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory, node::estimate_memory_alone(run, table, k));
     fmt::print("memory in one process: {} (activations {}, parameters {}, gradients {}, ", bytes_text(memory.process()),
                bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients));
-    fmt::print("optimizer state {}, sums under way at most {})\n", bytes_text(memory.slots), bytes_text(memory.sums));
+    fmt::print("optimizer state {}, sums under way at most {}{})\n", bytes_text(memory.slots), bytes_text(memory.sums),
+               mode_memory(memory.own_steps, memory.behind));
   }
   DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory, node::estimate_memory(run, table, k, workers));
-  fmt::print("memory of a worker: {} (activations {}, parameters {}, gradients {})\n", bytes_text(memory.worker()),
-             bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients));
-  fmt::print("memory of the fullest server: {} (two versions {}, optimizer state {}, sums under way at most {})\n",
+  fmt::print("memory of a worker: {} (activations {}, parameters {}, gradients {}{})\n", bytes_text(memory.worker()),
+             bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients),
+             mode_memory(memory.own_steps, 0));
+  fmt::print("memory of the fullest server: {} (two versions {}, optimizer state {}, sums under way at most {}{})\n",
              bytes_text(memory.server()), bytes_text(memory.versions), bytes_text(memory.slots),
-             bytes_text(memory.sums));
+             bytes_text(memory.sums), mode_memory(0, memory.behind));
   return {};
 }
 
@@ -174,6 +201,7 @@ Status check(const CheckFlags& flags) {
              run.test ? fmt::format(", {} test samples", run.test->size()) : "", steps, batch);
   fmt::print("micro-batches: K = {} of {} samples{}, over {} worker{}\n", k, batch / k,
              run.spec.train.micro_batch ? "" : " (automatic; kept by a resume)", workers, workers == 1 ? "" : "s");
+  fmt::print("consistency: {}\n", mode_text(run, k));
   if (k < workers) fmt::print("warning: {} of {} workers will idle, because K is smaller\n", workers - k, workers);
   fmt::print("\n");
 

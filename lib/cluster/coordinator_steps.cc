@@ -172,7 +172,9 @@ Status Coordinator::on(wire::Rank from, const wire::MetricNode& m) {
 // A micro-batch whose push all servers have taken. Steps fill up with those that come.
 Status Coordinator::on_lease_done(wire::Rank from, const wire::MetricNode& m) {
   if (m.last - m.first != 1) return broken(from, "metrics of a push of several micro-batches");
-  if (phase_ != Phase::kTraining || !leases_.done(from, m.step * options_.micro_batches + m.first)) return {};
+  if (phase_ != Phase::kTraining || m.step < 0 || m.step >= until_ ||
+      !leases_.done(from, m.step * options_.micro_batches + m.first))
+    return {};
   progressed();
   staleness_.add(m.lag, m.dropped);
   if (!std::isfinite(m.metrics.loss)) {

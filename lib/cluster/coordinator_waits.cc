@@ -42,10 +42,11 @@ std::string Coordinator::waiting_for() const {
                            absent.empty() ? "" : ", of ", absent);
       }
       const std::string late = names([&](const Task& t) { return t.info.serves && t.committed <= step_; });
-      return phase_ == Phase::kEvaluating
-                 ? fmt::format("the evaluation at step {}: {}", step_,
-                               names([](const Task& t) { return t.info.computes && t.presence == Presence::kReady; }))
-                 : fmt::format("step {} on {}", step_, late.empty() ? "its metrics" : late);
+      const std::string workers =
+          names([](const Task& t) { return t.info.computes && t.presence == Presence::kReady; });
+      if (phase_ == Phase::kEvaluating) return fmt::format("the evaluation at step {}: {}", step_, workers);
+      if (!mode().lockstep) return fmt::format("pushes of step {}: {}", step_, workers);
+      return fmt::format("step {} on {}", step_, late.empty() ? "its metrics" : late);
     }
     case Phase::kBoundary:
       return fmt::format(

@@ -1,7 +1,9 @@
 // Bounded staleness (the stale synchronous parallel model: Ho et al. 2013; Bösen's ssp_consistency_controller): step c
 // may be computed from any version from max(0, c − s) on, the newest there is. Versions are made as in synchronous
-// training, of all micro-batches of a step, so that with s = 0 it is that. A worker waits a little for version c before
-// it is content with an older one (fresh gradients are worth more than the time), and as long as it must for c − s.
+// training, of all micro-batches of a step, so that with s = 0 it is that (and reads exactly version c: a share that is
+// computed again, when its worker is lost, must find the version that it was computed from). A worker waits a little
+// for version c before it is content with an older one (fresh gradients are worth more than the time), and as long as
+// it must for c − s.
 #include <algorithm>
 
 #include "consistency/registry.h"
@@ -12,7 +14,8 @@ namespace {
 class Stale final : public AdmissionRule {
  public:
   explicit Stale(int64_t bound)
-      : AdmissionRule({.name = "stale", .same_bits = bound == 0, .window = bound + 1, .newest = true}), bound_(bound) {}
+      : AdmissionRule({.name = "stale", .same_bits = bound == 0, .window = bound + 1, .newest = bound > 0}),
+        bound_(bound) {}
   Fate fate(int64_t version, int64_t step) const override {
     if (step < version) return Fate::kLate;
     return step <= version + bound_ ? Fate::kJoins : Fate::kEarly;

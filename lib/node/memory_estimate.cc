@@ -7,6 +7,7 @@
 #include "node/server_pool.h"
 #include "node/worker_side.h"
 #include "ps/tree.h"
+#include "worker/engine/own_steps.h"
 #include "worker/engine/parameter_storage.h"
 #include "worker/engine/step_engine.h"
 
@@ -25,15 +26,19 @@ Result<MemoryEstimate> estimate(const RunDefinition& run, const ps::BlockTable& 
   memory.activations = static_cast<double>(program->arena_bytes());
   const auto set = static_cast<double>(worker::ParameterStorage::bytes(table.parameters()));
   memory.parameters = set + static_cast<double>(program->persistent_bytes());
-  size_t sets = 0;
-  for (uint32_t w = 0; w < workers; ++w) {
+  const consistency::Mode& mode = run.rule->mode();
+  size_t sets = mode.single ? worker::StepEngine::sets_needed(1) : 0;
+  for (uint32_t w = 0; w < workers && !mode.single; ++w) {
     const ps::Node range = ps::share(w, workers, micro_batches);
     for (const ps::Node& node : ps::maximal_nodes(range.first, range.last, micro_batches))
       sets = std::max(sets, worker::StepEngine::sets_needed(node.size()));
   }
   memory.gradients = options.own_gradients ? static_cast<double>(worker::ParameterStorage::bytes(
                                                  table.parameters(), worker::ParameterStorage::Of::kStatistics))
-                                           : set * static_cast<double>(sets);
+                                           : set * static_cast<double>(sets + WorkerSide::more_sets(mode));
+  if (run.local_steps())
+    memory.own_steps =
+        static_cast<double>(worker::OwnSteps::bytes(table.parameters(), *run.worker_optimizer.optimizer));
 
   const double pool = static_cast<double>(server_pool_bytes(micro_batches));
   for (uint32_t s = 0; s < table.servers(); ++s) {
@@ -48,10 +53,14 @@ Result<MemoryEstimate> estimate(const RunDefinition& run, const ps::BlockTable& 
     const double slots = trainable * static_cast<double>(run.optimizer.optimizer->slots());
     const bool norms = run.optimizer.clip_norm || run.optimizer.optimizer->norm_need() != optim::NormNeed::kNone;
     const double sums = pool + (norms ? trainable : 0);
-    if (versions + slots + sums <= memory.server()) continue;
+    // Roots of the steps that workers are ahead and of the one that was ahead before; or what each worker has read.
+    double behind = mode.window > 1 ? static_cast<double>(mode.window) * moving : 0;
+    if (mode.delay_compensation > 0 && !alone) behind += workers * moving;
+    if (versions + slots + sums + behind <= memory.server()) continue;
     memory.versions = versions;
     memory.slots = slots;
     memory.sums = sums;
+    memory.behind = behind;
   }
   return memory;
 }

@@ -9,10 +9,12 @@ namespace dtrain::node {
 
 struct MemoryEstimate {
   double activations = 0, parameters = 0, gradients = 0;  // of a worker with the largest share
-  double versions = 0, slots = 0, sums = 0;               // of the fullest server
+  double own_steps = 0;                      // of it: the copy and the slots of steps that it takes by itself
+  double versions = 0, slots = 0, sums = 0;  // of the fullest server
+  double behind = 0;                         // of it: what workers that are not all at one version cost
 
-  double worker() const { return activations + parameters + gradients; }
-  double server() const { return versions + slots + sums; }
+  double worker() const { return activations + parameters + gradients + own_steps; }
+  double server() const { return versions + slots + sums + behind; }
   double process() const { return worker() + server(); }  // of a run in one
 };
 

@@ -26,6 +26,10 @@ class Checker {
             fmt::format("'reproducible' in [train] is true, but consistency = '{}' makes no promise of the "
                         "same bits; take one of them out",
                         mode.name));
+    if (train.reproducible.value_or(false) && train.allow_different_arithmetic)
+      error("reproducible",
+            "'reproducible' in [train] is true, but allow_different_arithmetic gives up the same bits; take one of "
+            "them out");
     if (train.speculation.value_or(false) && (!mode.same_bits || !mode.lockstep || mode.newest))
       error("speculation",
             fmt::format(

@@ -79,6 +79,21 @@ Status enough_pushes(const RunDefinition& run, int64_t micro_batches) {
                           needed, micro_batches, micro_batches));
 }
 
+// With a delay of one version, heavy-ball momentum β on a curvature of L is stable for lr · L < 1 − β only (the roots
+// of z² − (1 + β)z + β + lr · L lie within the unit circle), where without delay it is for lr · L < 2(1 + β).
+void warn_of_momentum(const RunDefinition& run, int64_t workers, Log& log) {
+  constexpr double kMuch = 0.5;
+  const consistency::Mode& mode = run.rule->mode();
+  const config::Value* key = run.spec.optimizer.find("momentum");
+  const double momentum = key && key->is_float() ? key->as_float() : 0.0;
+  if (!mode.newest || workers == 1 || momentum < kMuch) return;
+  log.warning(
+      "momentum = {} goes ill with gradients of older versions (train.consistency = '{}'): a delay of one version "
+      "makes "
+      "training unstable at a learning rate {:.0f} times lower than without. A lower momentum or lr helps",
+      momentum, mode.name, 2 * (1 + momentum) / (1 - std::min(momentum, 0.999)));
+}
+
 }  // namespace
 
 Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume,
@@ -99,6 +114,7 @@ Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const Ou
     const int64_t micro = train.batch / plan.micro_batches;
     plan.eval_micro_batches = static_cast<uint32_t>((run.test->size() + micro - 1) / micro);
   }
+  warn_of_momentum(run, workers, log);
   if (plan.micro_batches < workers)
     log.warning("{} of {} workers will idle: a step has only {} micro-batches", workers - plan.micro_batches, workers,
                 plan.micro_batches);

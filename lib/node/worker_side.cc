@@ -71,12 +71,11 @@ Status WorkerSide::prepare() {
   setup.same_step = run_.optimizer.optimizer->full_batch() != nullptr;
   setup.own_steps = mode.stride;
   setup.optimizer = run_.worker_optimizer.optimizer;
-  setup.any_version = !mode.lockstep;
+  setup.any_version = mode.newest;
   // In place the parameters are the servers', which move them.
   setup.descends = mode.fetch_every > 1 && !in_place_;
   setup.memory.assign(memory_.pointers().begin(), memory_.pointers().end());
-  // A push may be the sum of several gradients, or under way while the next is made.
-  setup.more_sets = (mode.push_every > 1 ? 1 : 0) + (mode.fetch_every > 1 ? 1 : 0);
+  setup.more_sets = more_sets(mode);
   engine_.emplace(run_.network->parameters(), std::move(setup), *feed_, pool_);
   return {};
 }

@@ -27,6 +27,11 @@ class WorkerSide {
         mode.lockstep && mode.stride == 1 && !mode.single && !run.optimizer.optimizer->full_batch();
     return plain && uses_gradients_at_once && micro_batches == 1;
   }
+  // Gradient sets that a mode takes beyond what a node needs: a push may be the sum of several gradients, or under way
+  // while the next is made.
+  static size_t more_sets(const consistency::Mode& mode) {
+    return (mode.push_every > 1 ? 1 : 0) + (mode.fetch_every > 1 ? 1 : 0);
+  }
   // `memory` is where parameters lie (the servers' own, in one process) and must outlive it, like all that is referred
   // to. `shared`: where gradients lie that go to servers on this host; null: the heap.
   WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,

@@ -102,7 +102,7 @@ void ShardServer::load(uint32_t block, std::span<const float> values, std::span<
 void ShardServer::start(int64_t version) {
   for (BlockState& b : blocks_) {
     DTRAIN_CHECK(b.loaded, "block {} has no values", b.id);
-    b.version = version;
+    b.version = lockstep() ? version : pushes_until(version);
     b.older.reset();
     b.next.reset();
     b.waiting.clear();
@@ -206,24 +206,27 @@ Status ShardServer::on(wire::Rank from, const wire::NodeChunk& m, ByteSpan paylo
   }
   const size_t used = admission_.used();
   const size_t first = first_unfinished();
-  const bool dropped = late(b, m.step);
+  const bool late = this->late(b, m.step);
   const int64_t version = b.version;
   bool in_reserve = false;
   if (asked) {
     offer->asked &= ~bit;
     offer->taken |= bit;
     in_reserve = offer->in_reserve & bit;
-    if (!dropped && (offer->counted & bit)) --sum_of(b, m.step).chunks[m.chunk].promised;
+    if (!late && (offer->counted & bit)) --sum_of(b, m.step).chunks[m.chunk].promised;
   }
 
   bool completed = false;  // of this step's sums the last chunk
-  if (dropped || sum_of(b, m.step).chunks[m.chunk].sum->covers(node)) {
+  const bool taken = late || sum_of(b, m.step).chunks[m.chunk].sum->covers(node);
+  // Without lockstep nothing comes twice: what finds a sum complete found one gradient that waits for the first rate.
+  const bool dropped = lockstep() ? late : taken;
+  if (taken) {
     ++counters_.duplicates;
     counters_.late += dropped;
   } else {
     counters_.bytes_taken += payload.size();
     add(b, m.step, m.chunk, from, node, values, in_reserve);
-    completed = late(b, m.step) || sum_of(b, m.step).roots == b.block.chunks();
+    completed = this->late(b, m.step) || sum_of(b, m.step).roots == b.block.chunks();
   }
   account(b, m.step, m.chunk);
   if (!asked) absorbed(from, m.step, b, node, dropped);
@@ -303,7 +306,10 @@ Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
     return {};
   }
   if (newest) {
-    std::erase_if(b.parked, [&](const ParkedPull& p) { return p.from == from; });
+    if (from < b.parks.size() && b.parks[from]) {
+      std::erase_if(b.parked, [&](const ParkedPull& p) { return p.from == from; });
+      b.parks[from] = false;
+    }
     send_block(from, b, b.version, m.held);
   } else if ((m.version == b.version && !torn) || (m.version + stride() == b.version && b.older)) {
     send_block(from, b, m.version, m.held);
@@ -326,10 +332,11 @@ Status ShardServer::on(wire::Rank from, const wire::Rates& m) {
     const int64_t step = m.from + static_cast<int64_t>(i) * stride();
     if (step >= step_ || !lockstep()) rates_[step] = m.rates[i];
   }
+  if (!lockstep() && rates_.size() > 1) rates_.erase(rates_.begin(), std::prev(rates_.end()));  // the newest is for all
   measure_all();
   apply_ready();
   finish_steps();
-  if (!lockstep()) take_all();
+  take_all();  // what was ahead may be due now
   return {};
 }
 

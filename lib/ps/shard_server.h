@@ -140,6 +140,8 @@ class ShardServer {
   Result<ChunkValues> values_of(wire::Rank from, const BlockState& b, const wire::NodeChunk& m, ByteSpan payload,
                                 Buffer& aligned) const;
   bool lockstep() const { return rule_->mode().lockstep; }
+  // Without lockstep: about how many pushes a block has had by the end of so many steps.
+  int64_t pushes_until(int64_t steps) const { return steps * options_.micro_batches / rule_->mode().push_every; }
   int64_t stride() const { return rule_->mode().stride; }
   SumPool& sums_of(const BlockState& b) { return b.block.pushed() ? pushed_sums_ : sums_; }
   BlockState& state(uint32_t block) { return blocks_[place_[block]]; }

@@ -70,6 +70,7 @@ Status ShardServer::on(wire::Rank from, const wire::NormFactor& m) {
   measured_ = 0;
   measure_all();
   apply_ready();
+  take_all();  // what was ahead may be due now
   return {};
 }
 

@@ -218,6 +218,8 @@ void ShardServer::peer_lost(wire::Rank peer) {
       // A push that is being taken by somebody else holds the block; else it was this peer's.
       const auto asked = [](const auto& entry) { return entry.second.asked != 0; };
       if (b.applied > 0 && !std::any_of(b.offers.begin(), b.offers.end(), asked)) abandon(b);
+      settle_all(b);  // others may be too late now
+      if (b.waiting.empty()) waiting_.erase(place_[b.id]);
       continue;
     }
     for (size_t i = 0; i < b.steps.size(); ++i)

@@ -211,8 +211,8 @@ void ShardServer::not_finite(const BlockState& b, uint32_t c, const float* value
                wire::Failure{static_cast<uint8_t>(ExitCode::kNotFinite),
                              fmt::format("step {}: {} of '{}' is not finite ({} at element {}); a lower lr, warm-up or "
                                          "clip_norm in [optimizer] and [schedule] may help",
-                                         step_, what, name, values[i],
-                                         b.block.first + static_cast<int64_t>(b.chunk_first(c) + i))});
+                                         lockstep() || rates_.empty() ? step_ : rates_.rbegin()->first, what, name,
+                                         values[i], b.block.first + static_cast<int64_t>(b.chunk_first(c) + i))});
 }
 
 void ShardServer::send_block(wire::Rank to, BlockState& b, int64_t version, int64_t held) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "consistency/admission_rule.h"
 #include "optim/optimizer.h"
 #include "tensor/parameter.h"
 
@@ -53,13 +55,19 @@ struct Scenario {
   std::optional<double> clip_norm;
   optim::NormNeed norm_need = optim::NormNeed::kNone;
 
+  std::shared_ptr<const consistency::AdmissionRule> rule;  // null: synchronous
+  // How far a value may be from the truth, where pushes are added in the order of their coming. 0: the same bits.
+  double tolerance = 0;
+
   uint32_t servers = 1, workers = 1;
   bool beside = false;           // servers share the tasks of the first workers
   std::vector<Instant> joiners;  // when further workers come, that nobody waits for; the last ranks
 
   Nanoseconds delay_most = kMillisecond, compute_most = 10 * kMillisecond;
   uint32_t speculate_percent = 0;  // of the assignments that tell a worker to compute everything
-  std::vector<Fault> faults;       // of workers that hold no parameters
+  bool speculate = false;          // of the coordinator: others compute a slow worker's share as well
+  uint32_t slow_rank = 0, slow_factor = 1;
+  std::vector<Fault> faults;  // of workers that hold no parameters
   std::optional<Instant> interrupt_at;
   std::optional<Fault> server_kill;
 

@@ -90,7 +90,8 @@ void SimTask::begin(const wire::Begin& m) {
                                .norms = ps::norm_rounds(scenario().clip_norm.has_value(), scenario().norm_need),
                                .pool_bytes = 0,  // the smallest
                                .coordinator = 0,
-                               .in_place = {}},
+                               .in_place = {},
+                               .rule = scenario().rule},
         world_.optimizer, transport(), *this);
     const Values values = initial_values(scenario().parameters);
     for (const uint32_t id : world_.common.table.of_server(rank_)) {

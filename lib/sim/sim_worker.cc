@@ -13,6 +13,7 @@ worker::WorkerProtocol::Setup setup(const Scenario& s, Values& memory) {
   out.micro_batches = s.micro_batches;
   out.eval_micro_batches = s.eval_micro_batches;
   for (auto& values : memory) out.memory.push_back(values.data());
+  out.rule = s.rule;
   return out;
 }
 
@@ -33,6 +34,7 @@ Metrics metrics_of(float c, const worker::Work& work, ps::Node node) {
 
 SimWorker::SimWorker(const World& world, wire::Rank rank, uint64_t life)
     : world_(world),
+      rank_(rank),
       draw_(world.scenario.seed, "worker", static_cast<uint32_t>(rank * 1'000 + life)),
       memory_(empty_values(world.scenario.parameters)),
       protocol_(
@@ -53,7 +55,8 @@ Status SimWorker::on_message(wire::Rank from, const wire::Message& message, Byte
 
 void SimWorker::later(void (SimWorker::*what)()) {
   const uint64_t task = ++task_;
-  const Instant at = world_.clock.now() + draw_.between(1, world_.scenario.compute_most / kMicrosecond) * kMicrosecond;
+  const Nanoseconds took = draw_.between(1, world_.scenario.compute_most / kMicrosecond) * kMicrosecond;
+  const Instant at = world_.clock.now() + took * (rank_ == world_.scenario.slow_rank ? world_.scenario.slow_factor : 1);
   world_.network.at(at, [this, what, task, alive = std::weak_ptr<char>(alive_)] {
     if (alive.expired() || task != task_) return;
     if (frozen_) {

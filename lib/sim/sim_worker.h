@@ -42,6 +42,7 @@ class SimWorker {
   std::vector<float> sum(ParameterIndex p, float c, ps::Node node);
 
   World world_;
+  const wire::Rank rank_;
   Draw draw_;
   Values memory_;
   std::unique_ptr<worker::WorkerProtocol> protocol_;

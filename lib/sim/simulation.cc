@@ -15,16 +15,32 @@ namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
 
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+// Equal to the bit, or as far as the tolerance goes.
+bool same(std::span<const float> a, std::span<const float> b, double tolerance) {
+  if (a.size() != b.size()) return false;
+  if (tolerance == 0) return std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <= tolerance)) return false;
+  return true;
+}
+
+bool same(const Metrics& a, Metrics b, double tolerance) {
+  if (tolerance > 0 && std::abs(a.loss - b.loss) <= tolerance * a.samples) b.loss = a.loss;
+  return a == b;
+}
+
+bool same(const std::optional<double>& a, const std::optional<double>& b, double tolerance) {
+  return a == b || (tolerance > 0 && a && b && std::abs(*a - *b) <= tolerance);
 }
 
 class LastLines final : public Log {
  public:
   void write(LogLevel, std::string_view message) override {
     lines_.emplace_back(message);
+    stragglers_ += message.find(" is slow at step ") != std::string_view::npos;
     if (lines_.size() > 4) lines_.erase(lines_.begin());
   }
+  uint64_t stragglers() const { return stragglers_; }
   std::string text() const {
     std::string out;
     for (const std::string& line : lines_) out += "\n    " + line;
@@ -33,6 +49,7 @@ class LastLines final : public Log {
 
  private:
   std::vector<std::string> lines_;
+  uint64_t stragglers_ = 0;
 };
 
 // One run; also what the coordinator's process would write.
@@ -107,7 +124,7 @@ Simulation::Simulation(const Scenario& scenario)
       .on_written =
           [this](int64_t version, uint32_t block, std::span<const float> values) {
             ++written_[version];
-            if (!same_bits(values, true_values(version, block))) {
+            if (!same(values, true_values(version, block), scenario_.tolerance)) {
               fail(fmt::format("the snapshot of version {} holds other bits of block {}", version, block));
             }
           },
@@ -143,6 +160,8 @@ cluster::CoordinatorOptions Simulation::coordinator_options() const {
   o.peer_timeout = kSecond;
   o.start_timeout = o.idle_timeout = 20 * kSecond;
   o.rate = learning_rate;
+  o.rule = scenario_.rule;
+  o.speculate = scenario_.speculate;
   return o;
 }
 
@@ -166,15 +185,17 @@ std::span<const float> Simulation::true_values(int64_t version, uint32_t block) 
 void Simulation::on_step(const cluster::StepReport& report) {
   const auto at = static_cast<size_t>(report.step);
   if (report.step != outcome_.steps) fail(fmt::format("step {} is reported after {}", report.step, outcome_.steps));
-  if (report.metrics != truth_.steps[at]) fail(fmt::format("other metrics of step {}", report.step));
-  if (report.norm != truth_.norms[at]) fail(fmt::format("another norm of step {}", report.step));
+  if (!same(report.metrics, truth_.steps[at], scenario_.tolerance))
+    fail(fmt::format("other metrics of step {}", report.step));
+  if (!same(report.norm, truth_.norms[at], scenario_.tolerance))
+    fail(fmt::format("another norm of step {}", report.step));
   if (report.rate != learning_rate(report.step)) fail(fmt::format("another rate of step {}", report.step));
   ++outcome_.steps;
 }
 
 void Simulation::on_eval(int64_t version, const Metrics& metrics) {
   const auto truth = truth_.evals.find(version);
-  if (truth == truth_.evals.end() || metrics != truth->second)
+  if (truth == truth_.evals.end() || !same(metrics, truth->second, scenario_.tolerance))
     fail(fmt::format("other metrics of version {}", version));
   evals_.push_back(version);
 }
@@ -258,6 +279,7 @@ Outcome Simulation::run() {
   for (const auto& task : tasks_) {
     if (task->server() != nullptr) outcome_.duplicates += task->server()->counters().duplicates;
   }
+  outcome_.stragglers = log_.stragglers();
   outcome_.network = network_.counts();
   return outcome_;
 }
@@ -277,9 +299,10 @@ void Simulation::check_end() {
     if (server == nullptr) continue;  // killed at the end, or interrupted before the beginning
     // An interruption without workers ends in the middle of a step.
     const int64_t version = interrupted ? server->version() : outcome_.steps;
-    const bool next =
-        interrupted && version < scenario_.steps && same_bits(server->values(block), true_values(version + 1, block));
-    if (server->version() != version || !(next || same_bits(server->values(block), true_values(version, block)))) {
+    const bool next = interrupted && version < scenario_.steps &&
+                      same(server->values(block), true_values(version + 1, block), scenario_.tolerance);
+    if (server->version() != version ||
+        !(next || same(server->values(block), true_values(version, block), scenario_.tolerance))) {
       return fail(fmt::format("block {} ends with other bits, at version {}", block, server->version()));
     }
   }

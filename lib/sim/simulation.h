@@ -15,7 +15,8 @@ struct Outcome {
   net::MemoryNetwork::Counts network;
   uint64_t duplicates = 0;  // nodes that servers knew already
   uint64_t restarts = 0;
-  bool sabotaged = false;  // the scenario's sabotage had its occasion
+  uint64_t stragglers = 0;  // that others were told to help
+  bool sabotaged = false;   // the scenario's sabotage had its occasion
 };
 
 Outcome simulate(const Scenario& scenario);

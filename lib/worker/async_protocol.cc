@@ -21,7 +21,7 @@ AsyncProtocol::AsyncProtocol(const ps::BlockTable& table, Setup setup, wire::Out
 
 Status AsyncProtocol::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   if (const auto* m = std::get_if<wire::Assign>(&message)) return on(from, *m);
-  if (const auto* m = std::get_if<wire::WorkerRates>(&message)) return rates_.add(*m, step());
+  if (const auto* m = std::get_if<wire::WorkerRates>(&message)) return rates_.add(*m, first_step());
   if (const auto* m = std::get_if<wire::Take>(&message)) return offers_.on(from, *m);
   if (const auto* m = std::get_if<wire::Absorbed>(&message)) return on(from, *m);
   if (const auto* m = std::get_if<wire::ParameterChunk>(&message)) return on(from, *m, payload);
@@ -36,6 +36,13 @@ int64_t AsyncProtocol::step() const {
   if (current_) return current_->step;
   if (!evaluations_.empty()) return evaluations_.front().step;
   return leases_.empty() ? -1 : leases_.front().first / setup_.micro_batches;
+}
+
+// Leases of a lost worker are handed on: a later one may be of an earlier step.
+int64_t AsyncProtocol::first_step() const {
+  int64_t first = step();
+  for (const Leased& lease : leases_) first = std::min(first, lease.first / setup_.micro_batches);
+  return first;
 }
 
 // --- messages
@@ -95,7 +102,11 @@ Status AsyncProtocol::on(wire::Rank from, const wire::ParameterChunk& m, ByteSpa
                 fmt::format("task {} sent {} bytes as chunk {} of block {}", from, payload.size(), m.chunk, m.block));
   Held& held = held_[m.block];
   const uint32_t bit = uint32_t{1} << m.chunk;
-  if (held.version < 0) held.version = m.version;
+  // The answer to an earlier fetch may come first: the newest counts, as long as some of it is wanted.
+  if (held.missing != 0 && m.version > held.version) {
+    held.version = m.version;
+    held.missing = block.all_chunks();
+  }
   if (m.version != held.version || !(held.missing & bit)) return {};
   float* to = setup_.memory[static_cast<size_t>(block.parameter)] + block.first + m.chunk * ps::kChunkElements;
   if (static_cast<const void*>(to) != static_cast<const void*>(payload.data()))

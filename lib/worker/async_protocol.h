@@ -46,6 +46,7 @@ class AsyncProtocol final : public WorkerProtocol {
   Status on(wire::Rank from, const wire::Assign& m);
   Status on(wire::Rank from, const wire::Absorbed& m);
   Status on(wire::Rank from, const wire::ParameterChunk& m, ByteSpan payload);
+  int64_t first_step() const;               // of what it has been leased
   uint32_t number(const Work& work) const;  // of its micro-batch in the run, as far as it fits
   void fetch();
   void fetch_if_due();

@@ -1,6 +1,7 @@
 // The learning rates that a worker was told, of the steps around the one that it works on. One thread.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -13,14 +14,14 @@ namespace dtrain::worker {
 
 class KnownRates {
  public:
-  // Forgets those of steps before `floor`.
+  // Forgets those of steps before `floor`, but none that it is told now.
   Status add(const wire::WorkerRates& m, int64_t floor) {
     if (m.from < 0) return fail(ExitCode::kBug, "learning rates of steps that cannot be");
     for (size_t i = 0; i < m.rates.size(); ++i) {
       if (!std::isfinite(m.rates[i])) return fail(ExitCode::kBug, "a learning rate is not finite");
       rates_[m.from + static_cast<int64_t>(i)] = m.rates[i];
     }
-    rates_.erase(rates_.begin(), rates_.lower_bound(floor));
+    rates_.erase(rates_.begin(), rates_.lower_bound(std::min(floor, m.from)));
     return {};
   }
   bool has(int64_t first, int64_t last) const {

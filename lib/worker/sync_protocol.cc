@@ -202,10 +202,10 @@ Status SyncProtocol::on(wire::Rank from, const wire::Gone& m) {
                                             m.version, m.block, m.newest));
   }
   // A block at version s proves that all blocks had the version before: nothing earlier is needed from anybody. With
-  // backup workers nothing of that one either, unless an assignment says so.
-  const int64_t needed = mode().needed > 0 ? m.newest : m.newest - mode().stride;
-  floor_ = std::max(floor_, needed);
-  if (step_ < floor_) move(kind_, floor_);
+  // backup workers nothing of that one either, unless an assignment says so (somebody else was lost with what he had).
+  floor_ = std::max(floor_, m.newest - mode().stride);
+  const int64_t to = mode().needed > 0 ? m.newest : floor_;
+  if (step_ < to) move(kind_, to);
   advance();
   return {};
 }
