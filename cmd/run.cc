@@ -118,6 +118,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   std::unique_ptr<node::RunRecord> record;
   if (coordinates) {
     // First of all: a resumed run cuts the record back to its checkpoint.
+    if (!flags.run.resume) DTRAIN_TRY(node::can_start(run, static_cast<int64_t>(spec.workers().size())));
     if (!flags.run.resume) DTRAIN_TRY(under_code(ExitCode::kUsage, files.make_directories(out.path())));
     DTRAIN_TRY(claim_folder(out.path()));
     DTRAIN_TRY_ASSIGN(const node::StartPlan plan, node::plan_start(run, static_cast<int64_t>(spec.workers().size()),

@@ -69,16 +69,6 @@ Status take_up(const RunDefinition& run, const OutFolder& out, FileSystem& files
   return {};
 }
 
-// Whether so many micro-batches can be what the consistency mode wants.
-Status enough_pushes(const RunDefinition& run, int64_t micro_batches) {
-  const int64_t needed = run.rule->mode().needed;
-  if (needed <= 1 || needed <= micro_batches) return {};
-  return fail(ExitCode::kUsage,
-              fmt::format("train.consistency needs {} pushes a step, but a step has only {} micro-batches: set "
-                          "train.micro_batch, or 'needed' to at most {}",
-                          needed, micro_batches, micro_batches));
-}
-
 // With a delay of one version, heavy-ball momentum β on a curvature of L is stable for lr · L < 1 − β only (the roots
 // of z² − (1 + β)z + β + lr · L lie within the unit circle), where without delay it is for lr · L < 2(1 + β).
 void warn_of_momentum(const RunDefinition& run, int64_t workers, Log& log) {
@@ -94,7 +84,20 @@ void warn_of_momentum(const RunDefinition& run, int64_t workers, Log& log) {
       momentum, mode.name, 2 * (1 + momentum) / (1 - std::min(momentum, 0.999)));
 }
 
+int64_t micro_batches_of(const config::TrainSpec& train, int64_t workers) {
+  return train.micro_batch ? train.batch / *train.micro_batch : automatic_micro_batches(train.batch, workers);
+}
+
 }  // namespace
+
+Status can_start(const RunDefinition& run, int64_t workers) {
+  const int64_t needed = run.rule->mode().needed, there = micro_batches_of(run.spec.train, workers);
+  if (needed <= 1 || needed <= there) return {};
+  return fail(ExitCode::kUsage,
+              fmt::format("train.consistency needs {} pushes a step, but a step has only {} micro-batches: set "
+                          "train.micro_batch, or 'needed' to at most {}",
+                          needed, there, there));
+}
 
 Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume,
                              FileSystem& files, Log& log) {
@@ -102,9 +105,8 @@ Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const Ou
   StartPlan plan;
   plan.steps = run.total_steps();
   plan.threads = static_cast<uint32_t>(train.threads.value_or(0));
-  plan.micro_batches = static_cast<uint32_t>(train.micro_batch ? train.batch / *train.micro_batch
-                                                               : automatic_micro_batches(train.batch, workers));
-  if (!resume) DTRAIN_TRY(enough_pushes(run, plan.micro_batches));
+  plan.micro_batches = static_cast<uint32_t>(micro_batches_of(train, workers));
+  if (!resume) DTRAIN_TRY(can_start(run, workers));
   if (resume) {
     DTRAIN_TRY(take_up(run, out, files, log, plan));
   } else {

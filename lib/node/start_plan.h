@@ -21,6 +21,9 @@ struct StartPlan {
   uint32_t threads = 0;             // for one micro-batch; 0: what all workers can offer
 };
 
+// Whether so many workers can begin a new run of this definition; before anything is made or started.
+Status can_start(const RunDefinition& run, int64_t workers);
+
 // A new run makes its folder (refused where one is there); a resumed one needs a checkpoint of the same run file. `run`
 // has its data open.
 Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume,
