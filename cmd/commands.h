@@ -5,9 +5,9 @@
 
 namespace dtrain::cmd {
 
-extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kBenchmark, kSimulate;
+extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kParams, kTop, kBenchmark, kSimulate;
 
-inline const Command* const kCommands[] = {&kRun,     &kLaunch,  &kCheck,     &kEval,
-                                           &kPredict, &kInspect, &kBenchmark, &kSimulate};
+inline const Command* const kCommands[] = {&kRun,     &kLaunch, &kCheck, &kEval,      &kPredict,
+                                           &kInspect, &kParams, &kTop,   &kBenchmark, &kSimulate};
 
 }  // namespace dtrain::cmd

@@ -71,6 +71,8 @@ std::vector<std::string> command_line(const LaunchFlags& flags, const cluster::C
                {"--job_name", task.job, "--task_id", std::to_string(task.index), "--out", out, "--launched"});
   for (const std::string& set : flags.run.run_file.set) words.insert(words.end(), {"--set", set});
   if (!flags.run.init.empty()) words.insert(words.end(), {"--init", flags.run.init});
+  if (flags.run.allow_guests) words.emplace_back("--allow_guests");
+  if (flags.run.allow_put) words.emplace_back("--allow_put");
   if (flags.run.resume) words.emplace_back("--resume");
   // One task speaks of progress. A task's output is a pipe: only the launcher knows whether a terminal is behind it.
   const bool bar = flags.run.progress == "always" || (flags.run.progress == "auto" && isatty(STDERR_FILENO));
@@ -149,6 +151,9 @@ Result<ExitCode> launch_run(const LaunchFlags& flags) {
     tasks.push_back({std::move(*child), coordinator, !spec.serves(task)});
   }
   for (const launch::ReservedPort& port : ports) close(port.fd);
+  if (flags.run.progress != "never")
+    fmt::print(stderr, "[launch] dtrain top --ps {} shows how the tasks are doing\n",
+               cluster::to_string(spec.address_of(spec.coordinator())));
 
   if (spec.elastic())
     fmt::print(stderr, "[launch] other workers join with: dtrain run {} {} --job_name worker --task_id N\n",

@@ -101,6 +101,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   setup.self = static_cast<wire::Rank>(spec.rank_of(self));
   setup.incarnation = random_incarnation();
   setup.threads = offered_threads(run.spec.train, spec, self);
+  setup.allow_put = flags.run.allow_put;
   setup.init_model = flags.run.init;
   if (!setup.init_model.empty()) {
     if (flags.run.resume)
@@ -133,8 +134,10 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   }
   Result<ExitCode> end =
       solo ? node::run_solo(run, std::move(setup), files, clock, log, interrupts)
-           : node::run_in_cluster(run, spec, std::move(setup), {.listen_fd = flags.listen_fd, .computes = computes},
-                                  files, clock, log, interrupts);
+           : node::run_in_cluster(
+                 run, spec, std::move(setup),
+                 {.listen_fd = flags.listen_fd, .allow_guests = flags.run.allow_guests, .computes = computes}, files,
+                 clock, log, interrupts);
   if (coordinates) DTRAIN_TRY(out.remove_marks(files));
   if (record && end && *end == ExitCode::kDone) DTRAIN_TRY(record->outcome());
   return end;

@@ -83,6 +83,46 @@ const char* name_of_known(MessageType type) {
       return "ParameterChunk";
     case MessageType::kGone:
       return "Gone";
+    case MessageType::kGuest:
+      return "Guest";
+    case MessageType::kAskRun:
+      return "AskRun";
+    case MessageType::kRunInfo:
+      return "RunInfo";
+    case MessageType::kTaskPlace:
+      return "TaskPlace";
+    case MessageType::kNamedTensor:
+      return "NamedTensor";
+    case MessageType::kAskStanding:
+      return "AskStanding";
+    case MessageType::kStanding:
+      return "Standing";
+    case MessageType::kRead:
+      return "Read";
+    case MessageType::kTensorChunk:
+      return "TensorChunk";
+    case MessageType::kReadDone:
+      return "ReadDone";
+    case MessageType::kPut:
+      return "Put";
+    case MessageType::kPutRanges:
+      return "PutRanges";
+    case MessageType::kPutChunk:
+      return "PutChunk";
+    case MessageType::kPutStaged:
+      return "PutStaged";
+    case MessageType::kPutOrder:
+      return "PutOrder";
+    case MessageType::kPutDone:
+      return "PutDone";
+    case MessageType::kTaskStatus:
+      return "TaskStatus";
+    case MessageType::kAskStatus:
+      return "AskStatus";
+    case MessageType::kStatusRow:
+      return "StatusRow";
+    case MessageType::kStatusEnd:
+      return "StatusEnd";
   }
   return nullptr;
 }
@@ -268,7 +308,8 @@ std::string name_of(MessageType type) {
 }
 
 bool takes_payload(MessageType type) {
-  return type == MessageType::kNodeChunk || type == MessageType::kParameterChunk || type == MessageType::kShardPart;
+  return type == MessageType::kNodeChunk || type == MessageType::kParameterChunk || type == MessageType::kShardPart ||
+         type == MessageType::kTensorChunk || type == MessageType::kPutChunk;
 }
 
 Result<Message> make_default(MessageType type) {

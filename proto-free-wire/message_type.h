@@ -43,6 +43,27 @@ enum class MessageType : uint16_t {
   kPull = 34,
   kParameterChunk = 35,
   kGone = 36,
+  // guests, who look at a run from outside, and how tasks are doing
+  kGuest = 50,
+  kAskRun = 51,
+  kRunInfo = 52,
+  kTaskPlace = 53,
+  kNamedTensor = 54,
+  kAskStanding = 55,
+  kStanding = 56,
+  kRead = 57,
+  kTensorChunk = 58,
+  kReadDone = 59,
+  kPut = 60,
+  kPutRanges = 61,
+  kPutChunk = 62,
+  kPutStaged = 63,
+  kPutOrder = 64,
+  kPutDone = 65,
+  kTaskStatus = 66,
+  kAskStatus = 67,
+  kStatusRow = 68,
+  kStatusEnd = 69,
 };
 
 }  // namespace dtrain::wire

@@ -304,6 +304,26 @@ void Coordinator::interrupt() {
   stop(ExitCode::kInterrupted, fmt::format("interrupted after step {} of {}", shown(), steps_));
 }
 
+const char* Coordinator::phase() const {
+  switch (phase_) {
+    case Phase::kGathering:
+      return "gathering";
+    case Phase::kBeginning:
+      return "beginning";
+    case Phase::kTraining:
+      return "training";
+    case Phase::kEvaluating:
+      return "evaluating";
+    case Phase::kBoundary:
+      return "writing";
+    case Phase::kStopping:
+      return "stopping";
+    case Phase::kFinished:
+      return "finished";
+  }
+  return "";
+}
+
 void Coordinator::stop(ExitCode code, std::string reason) {
   if (phase_ == Phase::kStopping || phase_ == Phase::kFinished) return;
   // Before all have joined, some are connected (this process's own task among them) and would wait on for ever.

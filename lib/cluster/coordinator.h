@@ -53,6 +53,14 @@ class Coordinator {
   // All tasks have left, or had their time to: the process may end, with the code that on_stopped said.
   bool finished() const { return phase_ == Phase::kFinished; }
 
+  // For those who look on: the first step that is not complete everywhere, the first whose rate no server was told, and
+  // what is going on, in a word.
+  int64_t step() const { return step_; }
+  int64_t rated() const { return rated_; }
+  int64_t steps() const { return options_.steps; }
+  const char* phase() const;
+  bool ending() const { return phase_ == Phase::kStopping || phase_ == Phase::kFinished; }
+
  private:
   enum class Phase { kGathering, kBeginning, kTraining, kEvaluating, kBoundary, kStopping, kFinished };
   enum class Presence { kAbsent, kJoined, kBegun, kReady };

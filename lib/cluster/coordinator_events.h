@@ -36,6 +36,11 @@ class CoordinatorEvents {
   virtual Status on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) = 0;
   // Some server could not write it, or the run ends before all have.
   virtual void on_snapshot_abandoned(int64_t version, const std::string& reason) = 0;
+  // A guest's values are `tensor` since this version: the run is no longer what its run file says.
+  virtual void on_put(int64_t version, const std::string& tensor) {
+    (void)version;
+    (void)tensor;
+  }
   // The run is over for all tasks; the last call.
   virtual void on_stopped(ExitCode code, const std::string& reason) = 0;
 };

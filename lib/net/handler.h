@@ -17,7 +17,8 @@ class Handler {
   virtual ~Handler() = default;
 
   // The handshake with `peer` is done: messages pass in both directions. `incarnation` is the peer's; a rank that comes
-  // back with another one has forgotten everything. Never called for the own rank, which is always there.
+  // back with another one has forgotten everything. Never called for the own rank, which is always there. A guest has a
+  // rank from wire::kFirstGuest on, never used before.
   virtual void on_connected(Rank peer, uint64_t incarnation) = 0;
   // A message from a connected peer or from the own rank, never one of the handshake or a heartbeat. `payload` is valid
   // during the call only, and aligned for tensors.

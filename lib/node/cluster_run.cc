@@ -8,6 +8,7 @@
 #include "config/canonical.h"
 #include "net/asio/asio_transport.h"
 #include "net/handshake.h"
+#include "node/resident_memory.h"
 #include "node/threaded_worker.h"
 #include "ops/cpu/fingerprint.h"
 #include "proto-free-wire/frame.h"
@@ -88,6 +89,7 @@ net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup,
   }
   // A copy, since a task that joins again listens again.
   if (options.listen_fd >= 0) c.listen_fds.push_back(fcntl(options.listen_fd, F_DUPFD_CLOEXEC, 0));
+  c.guests_from_elsewhere = options.allow_guests;
   c.timeouts.peer = duration(train.peer_timeout);
   // A second incarnation is refused when the first one is heard, which must be before it gives its handshake up.
   c.timeouts.heartbeat = std::min(c.timeouts.peer / 4, c.timeouts.handshake / 4);
@@ -107,6 +109,18 @@ std::shared_ptr<SharedMemory> shared_memory(const net::AsioConfig& config, Log& 
   return nullptr;
 }
 
+watch::TaskCounters counters(const WorkerMeter& meter, const net::Traffic& traffic, Instant now) {
+  watch::TaskCounters c;
+  c.step = meter.step;
+  c.samples = meter.samples;
+  c.waited = meter.waited_until(now);
+  c.sent = traffic.sent;
+  c.received = traffic.received;
+  c.queued = traffic.queued;
+  c.resident = resident_bytes();
+  return c;
+}
+
 // From joining the run to leaving it.
 struct Life {
   ExitCode code = ExitCode::kDone;
@@ -120,10 +134,12 @@ Life live(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup 
   constexpr Nanoseconds kTick = 50 * kMillisecond, kFarewell = 3 * kSecond;
   const Instant born = clock.now();
   AnyThreadOutbox outbox(transport);
-  ThreadedWorker worker([&](std::function<void()> f) { transport.post(std::move(f)); });
+  WorkerMeter meter;
+  ThreadedWorker worker([&](std::function<void()> f) { transport.post(std::move(f)); }, meter, clock);
   std::function<void()> check;  // looks after the task, and ends the loop with it
   Task task(run, spec, std::move(setup),
-            {transport, outbox, worker, files, clock, log, [&] { transport.post([&] { check(); }); }, memory});
+            {transport, outbox, worker, files, clock, log, [&] { transport.post([&] { check(); }); }, memory,
+             [&] { return counters(meter, transport.traffic(), clock.now()); }});
 
   bool leaving = false;
   int interrupted = 0;

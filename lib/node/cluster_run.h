@@ -8,8 +8,9 @@
 namespace dtrain::node {
 
 struct ClusterRunOptions {
-  int listen_fd = -1;     // an inherited socket that listens at this task's address; −1: bind it here
-  bool computes = false;  // has the worker role: says its data and arithmetic in the handshake
+  int listen_fd = -1;         // an inherited socket that listens at this task's address; −1: bind it here
+  bool allow_guests = false;  // from other hosts too
+  bool computes = false;      // has the worker role: says its data and arithmetic in the handshake
 };
 
 // `interrupts` counts the user's wishes to end; it is read, not reset.

@@ -150,6 +150,10 @@ void RunRecord::on_snapshot_abandoned(int64_t version, const std::string& reason
   (void)checkpoints_.abandon(version);
 }
 
+void RunRecord::on_put(int64_t version, const std::string& tensor) {
+  note(metrics_.event("put", {{"step", fmt::format("{}", version)}, {"tensor", json_string(tensor)}}));
+}
+
 void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
   const Nanoseconds took = began_ ? clock_.now() - *began_ : 0;
   progress_.leave_line();

@@ -35,6 +35,7 @@ class RunRecord final : public cluster::CoordinatorEvents {
   void on_eval(int64_t version, const Metrics& metrics) override;
   Status on_snapshot_complete(int64_t version, const std::vector<wire::SnapshotDone>& files) override;
   void on_snapshot_abandoned(int64_t version, const std::string& reason) override;
+  void on_put(int64_t version, const std::string& tensor) override;
   // Of a run that is done: writes the model file, when all other tasks have left.
   void on_stopped(ExitCode code, const std::string& reason) override;
   // What went wrong after the run was done for all others; said nowhere else.

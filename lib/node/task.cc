@@ -13,7 +13,7 @@ namespace {
 // How long a task waits for the coordinator's word when a server is gone.
 constexpr Nanoseconds kWordFromCoordinator = 5 * kSecond;
 
-enum class Role { kCoordinator, kServer, kWorker, kTask };
+enum class Role { kCoordinator, kServer, kWorker, kDesk, kTask };
 
 // Which role of a task a message is for.
 Role receiver(const wire::Message& message) {
@@ -46,6 +46,10 @@ Role receiver(const wire::Message& message) {
     case T::kParameterChunk:
     case T::kGone:
       return Role::kWorker;
+    case T::kTaskStatus:
+    case T::kPutStaged:
+    case T::kPutOrder:
+      return Role::kDesk;
     default:
       return Role::kTask;
   }
@@ -68,6 +72,7 @@ Task::Task(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup
       table_(run.network->parameters(), static_cast<uint32_t>(server_ranks_.size())) {
   for (size_t i = 0; i < server_ranks_.size(); ++i)
     if (server_ranks_[i] == setup_.self) server_index_ = static_cast<uint32_t>(i);
+  if (around_.counters) open_desk();
   if (computes()) memory_ = std::make_unique<worker::ParameterStorage>(table_.parameters());
   if (!setup_.coordinator) return;
   cluster::CoordinatorOptions& options = *setup_.coordinator;
@@ -82,9 +87,40 @@ Task::Task(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup
   checkpoint_folder_ = options.checkpoint_folder;
   coordinator_ = std::make_unique<cluster::Coordinator>(std::move(options), table_, around_.transport, around_.log,
                                                         *setup_.events, around_.clock.now());
+  if (!desk_) return;
+  desk_->coordinate(
+      [this] {
+        return watch::RunPosition{coordinator_->step(), coordinator_->rated(), coordinator_->steps(),
+                                  coordinator_->phase(), coordinator_->ending()};
+      },
+      [this](int64_t version, const std::string& tensor) { setup_.events->on_put(version, tensor); });
 }
 
 Task::~Task() = default;
+
+void Task::open_desk() {
+  watch::GuestDeskSetup desk{.run = run_.spec.name,
+                             .self = setup_.self,
+                             .coordinator = coordinator_rank(),
+                             .tasks = {},
+                             .server_ranks = server_ranks_,
+                             .server_index = server_index_,
+                             .allow_put = setup_.allow_put};
+  for (const cluster::Task& task : spec_.tasks()) {
+    const auto rank = static_cast<wire::Rank>(spec_.rank_of(task));
+    desk.tasks.push_back({rank, cluster::to_string(task), cluster::to_string(spec_.address_of(task)),
+                          spec_.role_of(task) == cluster::Role::kWorker, holds_parameters(rank)});
+  }
+  desk_ = std::make_unique<watch::GuestDesk>(std::move(desk), table_, around_.transport, around_.log);
+}
+
+// A server that computes nothing has the step that it stands at.
+void Task::say_status(Instant now) {
+  if (!joined_ || stopped_ || ended_ || !meter_.due(now)) return;
+  watch::TaskCounters counters = around_.counters();
+  if (!computes() && server_ && server_->mode().lockstep) counters.step = server_->version();
+  around_.transport.send(coordinator_rank(), meter_.measure(counters, now));
+}
 
 void Task::start() { join_when_connected(); }
 
@@ -106,6 +142,10 @@ void Task::on_tick() {
   if (coordinator_) {
     coordinator_->on_tick(now);
     if (stopped_ && coordinator_->finished()) ended_ = stopped_;
+  }
+  if (desk_) {
+    desk_->on_tick(now);
+    say_status(now);
   }
   if (joined_ && !begun_ && !coordinator_) say_that_it_waits(now);
   if (give_up_at_ && now >= *give_up_at_) end_cut_off(give_up_reason_);
@@ -156,6 +196,7 @@ void Task::interrupt() {
 }
 
 void Task::on_connected(wire::Rank peer, uint64_t incarnation) {
+  if (desk_) desk_->on_connected(peer, around_.clock.now());
   if (peer == coordinator_rank()) coordinator_incarnation_ = incarnation;
   if (coordinator_) coordinator_->on_connected(peer);
   join_when_connected();
@@ -164,6 +205,12 @@ void Task::on_connected(wire::Rank peer, uint64_t incarnation) {
 void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   if (ended_ && !coordinator_) return;
   Status status;
+  if (wire::is_guest(from)) {
+    if (desk_) status = desk_->on_message(from, message, payload, around_.clock.now());
+    if (status) return;
+    around_.log.debug("a guest is cut off: {}", status.error().message);
+    return around_.transport.disconnect(from, status.error().message);
+  }
   switch (receiver(message)) {
     case Role::kCoordinator:
       if (!coordinator_) break;
@@ -172,12 +219,16 @@ void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan pa
         status = take_shard_part(from, *part, payload);
       else
         status = coordinator_->on_message(from, message);
+      if (desk_) desk_->on_progress(around_.clock.now());
       break;
     case Role::kServer:
       if (server_) status = server_->on_message(from, message, payload);
       break;
     case Role::kWorker:
       if (working_) status = around_.driver.deliver(from, message, payload);
+      break;
+    case Role::kDesk:
+      if (desk_) status = desk_->on_message(from, message, payload, around_.clock.now());
       break;
     case Role::kTask:
       if (from != coordinator_rank()) break;
@@ -242,6 +293,7 @@ void Task::load_some() {
   loader_.reset();
   if (!more) return fail_run(more.error());
   server_->start(first_version_);
+  if (desk_ && !setup_.in_place) desk_->serve(*server_);
   say_ready();
 }
 
@@ -292,7 +344,8 @@ void Task::end_cut_off(const std::string& reason) {
 }
 
 void Task::on_lost(wire::Rank peer, const std::string& reason) {
-  if (ended_) return;
+  if (desk_) desk_->on_lost(peer);
+  if (ended_ || wire::is_guest(peer)) return;
   if (server_) server_->peer_lost(peer);
   if (coordinator_) return coordinator_->on_lost(peer, reason);
   if (stopped_) return;

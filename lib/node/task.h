@@ -19,6 +19,8 @@
 #include "node/snapshot_writer.h"
 #include "node/worker_driver.h"
 #include "ps/shard_server.h"
+#include "watch/guest_desk.h"
+#include "watch/status_meter.h"
 
 namespace dtrain::node {
 
@@ -30,8 +32,9 @@ struct TaskSurroundings {
   FileSystem& files;
   const Clock& clock;
   Log& log;
-  std::function<void()> wake;                      // makes the loop call on_tick soon; from any thread
-  std::shared_ptr<SharedMemory> memory = nullptr;  // where what is sent lies; null: the heap
+  std::function<void()> wake;                          // makes the loop call on_tick soon; from any thread
+  std::shared_ptr<SharedMemory> memory = nullptr;      // where what is sent lies; null: the heap
+  std::function<watch::TaskCounters()> counters = {};  // of this process, for those who watch; empty: nobody can
 };
 
 struct TaskSetup {
@@ -46,6 +49,7 @@ struct TaskSetup {
   worker::OpProfile* profile = nullptr;  // of the worker's training ops
   // In one process the server's values are the worker's memory.
   bool in_place = false;
+  bool allow_put = false;  // guests may replace tensors
   // Where the worker's micro-batches come from; empty: the run's data.
   std::function<std::unique_ptr<worker::BatchFeed>(const wire::Begin&)> feed;
 };
@@ -76,6 +80,8 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   void worker_prepared() override;
   void worker_failed(const Error& error) override;
 
+  void open_desk();
+  void say_status(Instant now);
   void join_when_connected();
   void say_that_it_waits(Instant now);
   void send_written_shards();
@@ -106,6 +112,8 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   uint64_t coordinator_incarnation_ = 0;  // of a coordinator in another process
   ShardInbox inbox_;                      // at the coordinator
   std::string checkpoint_folder_;         // at the coordinator
+  std::unique_ptr<watch::GuestDesk> desk_;
+  watch::StatusMeter meter_;
   std::unique_ptr<ps::ShardServer> server_;
   std::unique_ptr<ShardLoader> loader_;  // while the server gets its first version
   int64_t first_version_ = 0;

@@ -54,8 +54,10 @@ void ThreadedWorker::compute() {
 std::optional<worker::Work> ThreadedWorker::wait_for_work() {
   std::unique_lock lock(mutex_);
   std::optional<worker::Work> work;
+  const WaitCounted counted(meter_, clock_);
   changed_.wait(lock, [&] { return stopping_ || (work = worker_->protocol().next_work()); });
   if (stopping_) return std::nullopt;
+  if (work->kind == wire::StepKind::kTrain) meter_.step = work->step;
   worker_->protocol().started(*work);
   return work;
 }
@@ -69,6 +71,7 @@ Status ThreadedWorker::wait_until(const worker::Work& work, const std::function<
                                   std::optional<std::chrono::steady_clock::time_point> impatient_at) {
   std::unique_lock lock(mutex_);
   bool cancelled = false;
+  const WaitCounted counted(meter_, clock_);
   const auto over = [&] { return stopping_ || (cancelled = worker_->protocol().cancelled(work)) || done(); };
   if (impatient_at && !changed_.wait_until(lock, *impatient_at, over)) worker_->protocol().hurry();
   changed_.wait(lock, over);
@@ -100,6 +103,7 @@ double ThreadedWorker::rate(const worker::Work&, int64_t step) {
 }
 
 void ThreadedWorker::metrics(const worker::Work& work, const Metrics& metrics) {
+  if (work.kind == wire::StepKind::kTrain) meter_.samples += static_cast<int64_t>(metrics.samples);
   std::lock_guard lock(mutex_);
   worker_->protocol().metrics(work, metrics);
 }

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "node/worker_driver.h"
+#include "node/worker_meter.h"
 
 namespace dtrain::node {
 
@@ -21,7 +22,9 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
  public:
   // `post` runs a function on the loop thread, soon, in the order of the calls; from any thread.
   using Post = std::function<void(std::function<void()>)>;
-  explicit ThreadedWorker(Post post) : post_(std::move(post)) {}
+  // `meter` is kept up to date; it and the clock outlive this object.
+  ThreadedWorker(Post post, WorkerMeter& meter, const Clock& clock)
+      : post_(std::move(post)), meter_(meter), clock_(clock) {}
   ~ThreadedWorker() override { stop(); }
 
   void begin(std::unique_ptr<WorkerSide> worker, Listener& listener) override;
@@ -45,6 +48,8 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
                 std::shared_ptr<const void> owner) override;
 
   const Post post_;
+  WorkerMeter& meter_;
+  const Clock& clock_;
   std::unique_ptr<WorkerSide> worker_;
   Listener* listener_ = nullptr;
   std::mutex mutex_;

@@ -383,4 +383,10 @@ std::span<const float> ShardServer::values(uint32_t block) const {
   return {b.values(), b.elements()};
 }
 
+std::shared_ptr<const Buffer> ShardServer::values_at(uint32_t block, int64_t version) const {
+  const BlockState& b = state(block);
+  if (b.frozen() || version == b.version) return b.newest;
+  return version + stride() == b.version ? b.older : nullptr;
+}
+
 }  // namespace dtrain::ps

@@ -35,6 +35,7 @@
 #include "ps/block_table.h"
 #include "ps/shard_server_options.h"
 #include "ps/snapshot_sink.h"
+#include "ps/step_watcher.h"
 #include "ps/update_encoder.h"
 
 namespace dtrain::ps {
@@ -63,6 +64,12 @@ class ShardServer {
   // Every block is at this version or the next.
   int64_t version() const { return step_; }
   std::span<const float> values(uint32_t block) const;  // the newest
+  int64_t block_version(uint32_t block) const { return state(block).version; }
+  // Of a block of this server, where they are kept; never written again. Null in place.
+  std::shared_ptr<const Buffer> values_at(uint32_t block, int64_t version) const;
+  const consistency::Mode& mode() const { return rule_->mode(); }
+  uint32_t pushes_per_version() const { return pushes_; }   // micro-batches that a version is the mean of
+  void watch(StepWatcher* watcher) { watcher_ = watcher; }  // outlives this; may be null
   const ShardCounters& counters() const { return counters_; }
   const Admission& admission() const { return admission_; }
   const SumPool& sums() const { return sums_; }  // of blocks that are offered
@@ -155,6 +162,7 @@ class ShardServer {
   const optim::Optimizer& optimizer_;
   wire::Outbox& outbox_;
   SnapshotSink& snapshots_;
+  StepWatcher* watcher_ = nullptr;
 
   std::vector<BlockState> blocks_;  // of this server, ascending
   std::vector<uint32_t> place_;     // of a block id in blocks_, for this server's

@@ -10,6 +10,7 @@
 #include "consistency/admission_rule.h"
 #include "proto-free-wire/message.h"
 #include "ps/norm_rounds.h"
+#include "ps/shard_counters.h"
 #include "tensor/shared_memory.h"
 
 namespace dtrain::ps {
@@ -29,14 +30,6 @@ struct ShardServerOptions {
   // take version after version.
   std::shared_ptr<const compress::Method> pulls = nullptr;
   bool vectors = false;  // what moves the parameters are the coordinator's VectorOrders
-};
-
-struct ShardCounters {
-  uint64_t duplicates = 0;   // chunks and offers of what was known
-  uint64_t late = 0;         // of these, what the mode dropped
-  uint64_t ignored = 0;      // of a step that this server has not reached, or chunks that nobody asked for
-  uint64_t bytes_taken = 0;  // payloads that entered a sum
-  uint64_t commits = 0;      // of blocks
 };
 
 }  // namespace dtrain::ps

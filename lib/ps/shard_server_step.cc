@@ -26,6 +26,7 @@ void ShardServer::add(BlockState& b, int64_t step, uint32_t c, wire::Rank from, 
   if (!root) return;
 
   ++sum.roots;
+  if (watcher_) watcher_->on_root(b.id, c, step, {root, n});
   if (options_.vectors) {  // what is not finite is a point too far away
     chunk.sum->free(sums_of(b), n);
     root_is_there();
@@ -142,6 +143,8 @@ void ShardServer::commit(BlockState& b) {
     b.updates = std::move(b.next_updates);
     b.next_updates.clear();
   }
+  // What was encoded leads to other values than those that a watcher has put in their place.
+  if (watcher_ && b.newest && watcher_->on_commit(b.id, b.version, b.newest->as<float>())) b.updates.clear();
   next_step(b);
   ++counters_.commits;
   std::erase_if(b.parked, [&](const ParkedPull& p) {

@@ -60,24 +60,37 @@ void AsioTransport::Impl::keep_ticking() {
   });
 }
 
-// Counts turns of the loop rather than the clock: a task that was frozen does not accuse the others when it wakes.
+// Whether something was heard since the last tick. Counts turns of the loop rather than the clock: a task that was
+// frozen does not accuse the others when it wakes.
+bool AsioTransport::Impl::look_after(Session& session) {
+  const uint64_t read = session.connection->bytes_read(), written = session.connection->bytes_written();
+  const bool heard = std::exchange(session.read, read) != read;
+  session.silent = heard ? 0 : session.silent + period_;
+  const bool said = std::exchange(session.written, written) != written;
+  session.quiet = said ? 0 : session.quiet + period_;
+  session.frames = 0;
+  if (session.quiet >= config_.timeouts.heartbeat && session.connection->queued_bytes() == 0) {
+    session.quiet = 0;
+    session.connection->send(wire::Heartbeat{}, {});
+  }
+  return heard;
+}
+
 void AsioTransport::Impl::tick() {
+  std::vector<Session*> silent;
   for (Peer& peer : peers_) {
     if (peer.session == nullptr) continue;
     Session& session = *peer.session;
-    const uint64_t read = session.connection->bytes_read(), written = session.connection->bytes_written();
-    const bool heard = std::exchange(session.read, read) != read;
-    session.silent = heard ? 0 : session.silent + period_;
-    const bool said = std::exchange(session.written, written) != written;
-    session.quiet = said ? 0 : session.quiet + period_;
-    if (session.quiet >= config_.timeouts.heartbeat && session.connection->queued_bytes() == 0) {
-      session.quiet = 0;
-      session.connection->send(wire::Heartbeat{}, {});
-    }
+    const bool heard = look_after(session);
     // What a dead process had written before it died comes at once; what comes later is from a living one.
     if (peer.parked != nullptr && ++peer.parked->parked_ticks > 2 && heard) settle_parked(peer, true);
-    if (session.silent >= config_.timeouts.peer) lose(session, "nothing heard for " + seconds(config_.timeouts.peer));
+    if (session.silent >= config_.timeouts.peer) silent.push_back(&session);
   }
+  for (const auto& [rank, session] : guests_) {
+    look_after(*session);
+    if (session->silent >= config_.timeouts.peer) silent.push_back(session);
+  }
+  for (Session* session : silent) lose(*session, "nothing heard for " + seconds(config_.timeouts.peer));
 }
 
 void AsioTransport::Impl::say_progress() {
@@ -116,8 +129,8 @@ void AsioTransport::Impl::send(Rank to, wire::Message message, wire::Payload pay
   if (to == config_.self) {
     local_.push(std::move(message), std::move(payload));
     if (handler_ != nullptr) pump_local();
-  } else if (to < peers_.size() && peers_[to].session != nullptr) {
-    peers_[to].session->connection->send(std::move(message), std::move(payload));
+  } else if (Session* session = session_of(to)) {
+    session->connection->send(std::move(message), std::move(payload));
   }
 }
 
@@ -133,13 +146,15 @@ void AsioTransport::Impl::pump_local() {
 
 size_t AsioTransport::Impl::queued_bytes(Rank to) const {
   if (to == config_.self) return local_.bytes();
-  return connected(to) ? peers_[to].session->connection->queued_bytes() : 0;
+  const Session* session = session_of(to);
+  return session != nullptr ? session->connection->queued_bytes() : 0;
 }
 
 void AsioTransport::Impl::disconnect(Rank rank, const std::string& reason) {
-  if (rank >= peers_.size() || peers_[rank].session == nullptr) return;
-  asio::post(loop_, [this, rank, number = peers_[rank].session->number, reason] {
-    Session* session = peers_[rank].session;
+  const Session* now = session_of(rank);
+  if (now == nullptr) return;
+  asio::post(loop_, [this, rank, number = now->number, reason] {
+    Session* session = session_of(rank);
     if (session != nullptr && session->number == number) lose(*session, reason);
   });
 }
@@ -156,6 +171,13 @@ void AsioTransport::Impl::drain(Nanoseconds deadline, std::function<void()> done
     peer.retry.reset();
     peer.session = peer.parked = nullptr;
   }
+  for (const auto& [rank, guest] : guests_) {  // they may not hold up the end
+    guest->deadline.expires_after(std::chrono::milliseconds(300));
+    guest->deadline.async_wait([this, session = guest](const asio::error_code& ec) {
+      if (!ec) on_deadline(*session);
+    });
+  }
+  guests_.clear();
   std::vector<Session*> others;
   for (const std::unique_ptr<Session>& session : sessions_) {
     if (session->stage == Stage::kEstablished) {
@@ -194,6 +216,17 @@ Result<std::unique_ptr<AsioTransport>> AsioTransport::create(AsioConfig config, 
   return std::unique_ptr<AsioTransport>(new AsioTransport(std::move(impl)));
 }
 
+Traffic AsioTransport::Impl::traffic() const {
+  Traffic all = ended_traffic_;
+  for (const std::unique_ptr<Session>& session : sessions_) {
+    all.sent += session->connection->bytes_written();
+    all.received += session->connection->bytes_read();
+    all.queued += session->connection->queued_bytes();
+  }
+  return all;
+}
+
+Traffic AsioTransport::traffic() const { return impl_->traffic(); }
 uint16_t AsioTransport::port() const { return impl_->port(); }
 void AsioTransport::start(Handler& handler) { impl_->start(handler); }
 void AsioTransport::run() {

@@ -7,6 +7,9 @@
 // within timeouts.handshake, in a frame of at most 4 KiB; at most `most_strangers` connections may be at that point,
 // the oldest gives way. A second incarnation of a task is refused while the first one shows life; otherwise it takes
 // its place.
+//
+// Guests, who are no tasks, say Guest instead of Hello. They are few, from this host unless the configuration says
+// otherwise, and cut off when they send more frames than anyone who reads the answers would.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +48,13 @@ struct AsioConfig {
   // Memory whose tensors go to tasks on this host without being copied; null: there is none. Its buffers must not be
   // used for anything else once this transport is destroyed: another task may still be reading what was sent.
   std::shared_ptr<SharedMemory> memory;
+  size_t most_guests = 8;
+  bool guests_from_elsewhere = false;  // from other hosts as well
+};
+
+// Bytes of all connections so far, and those that wait to be sent.
+struct Traffic {
+  uint64_t sent = 0, received = 0, queued = 0;
 };
 
 class AsioTransport final : public Transport {
@@ -56,6 +66,7 @@ class AsioTransport final : public Transport {
 
   // The port that this task listens at.
   uint16_t port() const;
+  Traffic traffic() const;
 
   // Begins to accept and to dial. `handler` outlives this object. Before run() or from the loop.
   void start(Handler& handler);

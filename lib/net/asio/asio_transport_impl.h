@@ -6,6 +6,7 @@
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,14 +39,13 @@ class AsioTransport::Impl {
   void drain(Nanoseconds deadline, std::function<void()> done);
   void send(Rank to, wire::Message message, wire::Payload payload);
   void disconnect(Rank peer, const std::string& reason);
-  bool connected(Rank rank) const {
-    return rank == config_.self || (rank < peers_.size() && peers_[rank].session != nullptr);
-  }
+  bool connected(Rank rank) const { return rank == config_.self || session_of(rank) != nullptr; }
   size_t queued_bytes(Rank to) const;
 
   asio::io_context& loop() { return loop_; }
   Rank self() const { return config_.self; }
   uint16_t port() const { return port_; }
+  Traffic traffic() const;
 
  private:
   struct Session;
@@ -64,6 +64,12 @@ class AsioTransport::Impl {
   };
 
   const Endpoint& endpoint(Rank rank) const { return config_.endpoints[rank]; }
+  // Of a task or a guest; null where it is not connected.
+  Session* session_of(Rank rank) const {
+    if (rank < peers_.size()) return peers_[rank].session;
+    const auto guest = guests_.find(rank);
+    return guest != guests_.end() ? guest->second : nullptr;
+  }
 
   // dialling
   void begin_dialling(Rank rank);
@@ -77,13 +83,16 @@ class AsioTransport::Impl {
   void lose(Session& session, const std::string& reason);
   void turn_away(Session& session, const std::string& reason);
   void refuse(Session& session, const wire::Refuse& refuse);
+  void answer_and_close(Session& session, wire::Refuse answer);
   void refused(Session& session, const wire::Refuse& refuse);
   void on_hello(Session& session, const wire::Hello& hello);
+  void on_guest(Session& session);
   void on_answer(Session& session, const wire::Message& message);
   void on_deadline(Session& session);
   void complain(const std::string& what);
   // time
   void tick();
+  bool look_after(Session& session);
   void keep_ticking();
   void settle_parked(Peer& peer, bool old_one_lives);
   void say_progress();
@@ -99,6 +108,9 @@ class AsioTransport::Impl {
   Handler* handler_ = nullptr;
   std::unique_ptr<Listener> listener_;
   std::vector<Peer> peers_;
+  std::map<Rank, Session*> guests_;
+  Rank next_guest_ = wire::kFirstGuest;
+  Traffic ended_traffic_;  // of connections that are no more
   std::list<std::unique_ptr<Session>> sessions_;
   std::list<std::unique_ptr<Session>> removed_;  // until nobody of them is on the stack
   std::list<Session*> strangers_;                // accepted and not established, oldest first
@@ -132,6 +144,8 @@ struct AsioTransport::Impl::Session final : Connection::Owner {
   uint64_t read = 0, written = 0;
   Nanoseconds silent = 0, quiet = 0;
   int parked_ticks = 0;
+  bool from_here = false;  // the other side is on this host
+  size_t frames = 0;       // of a guest, since the last tick
 };
 
 }  // namespace dtrain::net

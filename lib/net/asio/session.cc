@@ -5,11 +5,15 @@
 #include <utility>
 
 #include "net/asio/asio_transport_impl.h"
+#include "net/asio/socket_address.h"
 #include "net/handshake.h"
 #include "proto-free-wire/codec.h"
 
 namespace dtrain::net {
 namespace {
+
+// Of a guest between two ticks; far more than one needs.
+constexpr size_t kMostFramesOfGuest = 5000;
 
 std::chrono::nanoseconds duration(Nanoseconds ns) { return std::chrono::nanoseconds(ns); }
 std::string seconds(Nanoseconds ns) { return fmt::format("{:g} s", static_cast<double>(ns) / kSecond); }
@@ -22,14 +26,18 @@ wire::Refuse refusal(const char* field, std::string ours, std::string theirs) {
 
 void AsioTransport::Impl::Session::on_frame(const wire::Message& message, ByteSpan payload) {
   const wire::MessageType type = wire::type_of(message);
-  const bool of_handshake =
-      type == wire::MessageType::kHello || type == wire::MessageType::kWelcome || type == wire::MessageType::kRefuse;
+  const bool of_handshake = type == wire::MessageType::kHello || type == wire::MessageType::kGuest ||
+                            type == wire::MessageType::kWelcome || type == wire::MessageType::kRefuse;
+  if (stage == Stage::kEstablished && wire::is_guest(rank) && ++frames > kMostFramesOfGuest)
+    return transport.lose(*this, "it sends too much");
   if (stage == Stage::kEstablished && !of_handshake) {
     if (type != wire::MessageType::kHeartbeat) transport.handler_->on_message(rank, message, payload);
   } else if (stage == Stage::kEstablished) {
     transport.lose(*this, "it sent " + wire::name_of(type) + " after the handshake");
   } else if (stage == Stage::kAwaitsHello && type == wire::MessageType::kHello) {
     transport.on_hello(*this, std::get<wire::Hello>(message));
+  } else if (stage == Stage::kAwaitsHello && type == wire::MessageType::kGuest) {
+    transport.on_guest(*this);
   } else if (stage == Stage::kAwaitsAnswer) {
     transport.on_answer(*this, message);
   } else {
@@ -131,7 +139,9 @@ AsioTransport::Impl::Session& AsioTransport::Impl::open(UniqueFd socket, Stage s
 void AsioTransport::Impl::accept(UniqueFd socket) {
   if (draining_) return;
   if (strangers_.size() >= config_.most_strangers) turn_away(*strangers_.front(), "too many others came after it");
+  const bool here = from_this_host(socket.get());
   strangers_.push_back(&open(std::move(socket), Stage::kAwaitsHello, config_.self));
+  strangers_.back()->from_here = here;
 }
 
 void AsioTransport::Impl::establish(Session& session, uint64_t incarnation) {
@@ -151,9 +161,12 @@ void AsioTransport::Impl::establish(Session& session, uint64_t incarnation) {
 void AsioTransport::Impl::remove(Session& session) {
   if (session.stage == Stage::kDead) return;
   session.stage = Stage::kDead;
+  ended_traffic_.sent += session.connection->bytes_written();
+  ended_traffic_.received += session.connection->bytes_read();
   session.connection->close();
   session.deadline.cancel();
   strangers_.remove(&session);
+  guests_.erase(session.rank);
   for (Peer& peer : peers_) {
     if (peer.session == &session) peer.session = nullptr;
     if (peer.parked == &session) peer.parked = nullptr;
@@ -171,6 +184,7 @@ void AsioTransport::Impl::lose(Session& session, const std::string& reason) {
   const Rank rank = session.rank;
   remove(session);
   handler_->on_lost(rank, reason);
+  if (wire::is_guest(rank)) return;
   Peer& peer = peers_[rank];
   if (peer.parked != nullptr && peer.session == nullptr) settle_parked(peer, false);
   if (!peer.dial || peer.session != nullptr || peer.given_up) return;
@@ -188,7 +202,10 @@ void AsioTransport::Impl::turn_away(Session& session, const std::string& reason)
 void AsioTransport::Impl::refuse(Session& session, const wire::Refuse& refuse) {
   complain(fmt::format("refused a task at {}: {} differs: {} here, {} there", session.connection->peer(), refuse.field,
                        printable(refuse.ours), printable(refuse.theirs)));
-  wire::Refuse answer = refuse;
+  answer_and_close(session, refuse);
+}
+
+void AsioTransport::Impl::answer_and_close(Session& session, wire::Refuse answer) {
   answer.ours.resize(std::min<size_t>(answer.ours.size(), 1000));  // the answer must pass a stranger's limits
   answer.theirs.resize(std::min<size_t>(answer.theirs.size(), 1000));
   session.connection->send(answer, {});
@@ -228,6 +245,24 @@ void AsioTransport::Impl::on_hello(Session& session, const wire::Hello& hello) {
     lose(*peer.session, "it made a new connection");
   }
   if (session.stage == Stage::kAwaitsHello) establish(session, hello.incarnation);
+}
+
+void AsioTransport::Impl::on_guest(Session& session) {
+  const bool welcome = session.from_here || config_.guests_from_elsewhere;
+  if (!welcome || guests_.size() >= config_.most_guests) {
+    const std::string ours = welcome ? fmt::format("has {} guests, which is all there may be", guests_.size())
+                                     : "takes guests from its own host only; --allow_guests of its task lets in others";
+    complain(fmt::format("refused a guest at {}: this task {}", session.connection->peer(), ours));
+    return answer_and_close(session, {static_cast<uint8_t>(ExitCode::kAuthentication), "guest", ours, ""});
+  }
+  session.rank = next_guest_++;
+  session.stage = Stage::kEstablished;
+  session.deadline.cancel();
+  session.connection->send(wire::Welcome{config_.self, config_.hello.incarnation}, {});
+  session.connection->trust();
+  strangers_.remove(&session);
+  guests_[session.rank] = &session;
+  handler_->on_connected(session.rank, session.number);
 }
 
 void AsioTransport::Impl::on_answer(Session& session, const wire::Message& message) {

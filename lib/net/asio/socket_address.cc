@@ -135,6 +135,13 @@ bool same_user(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 && other.uid == ::geteuid();
 }
 
+bool from_this_host(int fd) {
+  SocketAddress address;
+  address.size = sizeof(address.storage);
+  if (::getpeername(fd, address.get(), &address.size) != 0) return false;
+  return address.family() == AF_UNIX || is_local(address);
+}
+
 std::string peer_text(int fd) {
   SocketAddress address;
   address.size = sizeof(address.storage);

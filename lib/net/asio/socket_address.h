@@ -41,6 +41,8 @@ std::string local_addresses();
 SocketAddress abstract_twin(const SocketAddress& tcp);
 // The other end of a connected Unix-domain socket is a process of this user.
 bool same_user(int fd);
+// The other end of a connected socket is on this host.
+bool from_this_host(int fd);
 // The other end of a socket, for people.
 std::string peer_text(int fd);
 
