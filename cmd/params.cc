@@ -26,6 +26,7 @@ struct ParamsFlags {
   GuestFlags guest;
   bool json = false;
   std::vector<std::string> names;
+  std::string name;  // of put
   std::string out;
   bool gradient = false;
   std::optional<int64_t> version;
@@ -182,10 +183,10 @@ Status put(const ParamsFlags& flags) {
     if (!std::isfinite(values[i]))
       return fail(ExitCode::kData, fmt::format("{}: element {} is {}", flags.file, i, values[i]));
   DTRAIN_TRY_ASSIGN(const auto run, RunGuest::open(flags.guest));
-  DTRAIN_TRY_ASSIGN(const auto chosen, run->find(flags.names));
+  DTRAIN_TRY_ASSIGN(const auto chosen, run->find({&flags.name, 1}));
   if (chosen.size() != 1)
     return fail(ExitCode::kUsage,
-                fmt::format("'{}' means {} tensors; put replaces one", flags.names[0], chosen.size()));
+                fmt::format("'{}' means {} tensors; put replaces one", flags.name, chosen.size()));
   const wire::NamedTensor& t = run->tensors()[chosen[0]];
   if (array.shape != Shape(t.shape))
     return fail(ExitCode::kData, fmt::format("'{}' has the shape {}, {} the shape {}", t.name,
@@ -228,7 +229,7 @@ const Command kParams{
       ge->add_option("-o,--out", flags->out, "FILE.npy for one tensor, FILE.safetensors for any number");
       add_reading(*st, flags);
       add_reading(*ge, flags);
-      pu->add_option("NAME", flags->names, "the tensor")->required()->expected(1);
+      pu->add_option("NAME", flags->name, "the tensor")->required();
       pu->add_option("FILE", flags->file, "a .npy file of its shape, of floats of 4 bytes")->required();
       return [flags, ls, st, ge] {
         catch_signals();

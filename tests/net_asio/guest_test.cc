@@ -1,6 +1,8 @@
 // Guests at a task: who may come, how many, and what they may not do; and the guest's own end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <vector>
 

@@ -48,7 +48,7 @@ class Params(ProcessTest):
         self.spec, self.at = self.cluster(workers, ps)
         tasks = [(job, i) for job, n in (("ps", ps), ("worker", workers)) for i in range(n)]
         self.address = f"127.0.0.1:{self.at['ps', 0]}"
-        return [self.start_task(self.spec, job, i, "--set", f"train.steps={steps}", *PATIENT, *args, out=out)
+        return [self.start_task(self.spec, job, i, "--set", f"train.steps={steps}", "--set", "train.speculation=false", *PATIENT, *args, out=out)
                 for job, i in tasks]
 
     def guest(self, *args, at=None, expect=0):
@@ -131,7 +131,8 @@ class Params(ProcessTest):
         for ahead in (60, 250, 1000, 4000):  # far enough for three processes to start, however slow that is here
             at = json.loads(self.guest("params", "ls", "--json").out)["version"] + ahead
             wanted = {"before": ("--version", at), "after": ("--version", at + 1), "gradient": ("--gradient", "--step", at)}
-            guests = {name: self.start("params", "get", "dense1.weight", *which, "-o", f"{name}.npy", "--ps", self.address)
+            guests = {name: self.start("params", "get", "dense1.weight", *which, "-o", f"{name}.npy", "--timeout", 60,
+                                       "--ps", self.address)
                       for name, which in wanted.items()}
             if [g.wait() for g in guests.values()] == [0, 0, 0]:
                 break

@@ -22,6 +22,7 @@ using SteadyClock = std::chrono::steady_clock;
 // How often a guest shows that it lives; a task may be told to lose peers that are silent for a second.
 constexpr std::chrono::milliseconds kHeartbeat{250};
 constexpr size_t kMostControl = 64u << 20;
+constexpr size_t kMostTensors = size_t{256} << 20;  // of a put
 
 std::string seconds(Nanoseconds ns) { return fmt::format("{:g} s", static_cast<double>(ns) / kSecond); }
 
@@ -123,7 +124,7 @@ Result<size_t> GuestClient::Impl::connect(const Endpoint& endpoint, Nanoseconds 
                                                  socket->error().message));
 
   Link& link = *links_.emplace_back(std::make_unique<Link>(*this, links_.size()));
-  link.connection = Connection::make(loop_, std::move(**socket), kMostControl, link);
+  link.connection = Connection::make(loop_, std::move(**socket), {kMostControl, kMostTensors}, nullptr, link);
   link.connection->start();
   link.connection->send(wire::Guest{program_}, {});
   const Nanoseconds left = timeout - (SteadyClock::now() - began).count();
