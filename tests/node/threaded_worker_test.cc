@@ -89,7 +89,7 @@ class NotingFeed final : public worker::BatchFeed {
 
 class ThreadedWorkerTest : public testing::Test {
  protected:
-  ThreadedWorkerTest() : worker_([this](std::function<void()> f) { loop_.post(std::move(f)); }) {}
+  ThreadedWorkerTest() : worker_([this](std::function<void()> f) { loop_.post(std::move(f)); }, meter_, clock_) {}
   ~ThreadedWorkerTest() override {
     worker_.stop();
     loop_.run_pending();
@@ -180,6 +180,8 @@ class ThreadedWorkerTest : public testing::Test {
   std::vector<wire::Payload> payloads_;
   std::vector<wire::Absorbed> absorbed_;
   uint32_t generation_ = 0;
+  WorkerMeter meter_;
+  SteadyClock clock_;
   ThreadedWorker worker_;  // last: goes first
 };
 
