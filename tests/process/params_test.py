@@ -128,10 +128,10 @@ class Params(ProcessTest):
         plain = ("--set", 'optimizer.type="sgd"', "--set", "optimizer.lr=0.5", "--set", "optimizer.clip_norm=1e30")
         tasks = self.job(*plain, steps=1000000)
         self.wait_for_step(tasks[0], "out", 5)
-        for ahead in (250, 1000, 4000, 16000):  # far enough for three processes to start, however slow that is here
+        for ahead in (1000, 4000, 16000):  # far enough for three processes to start, however slow that is here
             at = json.loads(self.guest("params", "ls", "--json").out)["version"] + ahead
             wanted = {"before": ("--version", at), "after": ("--version", at + 1), "gradient": ("--gradient", "--step", at)}
-            guests = {name: self.start("params", "get", "dense1.weight", *which, "-o", f"{name}.npy", "--timeout", 120,
+            guests = {name: self.start("params", "get", "dense2.bias", *which, "-o", f"{name}.npy", "--timeout", 60,
                                        "--ps", self.address)
                       for name, which in wanted.items()}
             if [g.wait() for g in guests.values()] == [0, 0, 0]:
@@ -139,7 +139,7 @@ class Params(ProcessTest):
         else:
             self.fail("".join(g.err for g in guests.values()))
         before, after, gradient = (npy_values(self.path(f"{name}.npy")) for name in ("before", "after", "gradient"))
-        self.assertEqual(len(gradient), 24 * 150)
+        self.assertEqual(len(gradient), 10)  # small: all three are held at the same time
         self.assertGreater(max(map(abs, gradient)), 1e-6)
         for b, a, g in zip(before, after, gradient):
             self.assertAlmostEqual(a, b - 0.5 * g, delta=1e-6)
