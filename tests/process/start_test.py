@@ -142,7 +142,7 @@ class Refused(cluster.ProcessTest):
     def test_second_incarnation_from_elsewhere(self):
         want = self.train(*LONG, out="one")
         spec, _ = self.cluster(workers=2, ps=1)
-        patient = [*LONG, "--set", "train.peer_timeout=60"]
+        patient = [*LONG, "--set", "train.peer_timeout=60", "--set", "train.speculation=false"]
         tasks = [self.start_task(spec, *task, *patient) for task in (("ps", 0), ("worker", 0), ("worker", 1))]
         self.wait_for_step(tasks[0], "out", 5)
         tasks[1].signal(signal.SIGSTOP)  # so that the run cannot end before the second one has knocked
