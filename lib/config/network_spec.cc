@@ -61,9 +61,10 @@ class Expander {
   }
 
   // Adds a list of layers; the full name of the last one. `args`, null at the top, are what "$name" stands for.
+  // `device`: of layers without one.
   std::string add_list(const Value::Array& layers, const std::string& prefix, const std::string& first_input,
-                       const Value::Table* args) {
-    List list{prefix, first_input, {{std::string(kSampleName), first_input}}, {}};
+                       const Value::Table* args, const std::optional<TaskDevice>& device) {
+    List list{prefix, first_input, {{std::string(kSampleName), first_input}}, {}, device};
     for (size_t i = 0; i < layers.size() && !stopped_; ++i) {
       if (diagnostics_.full()) stopped_ = true;
       const Value layer = args ? substituted(layers[i], *args) : (reject_arguments(layers[i]), layers[i]);
@@ -78,12 +79,13 @@ class Expander {
     std::string previous;                      // full name
     std::map<std::string, std::string> local;  // what can be seen here: own name to full name
     std::map<std::string, int> counts;         // by type
+    std::optional<TaskDevice> device;
   };
 
   void error(const Position& at, std::string message) { diagnostics_.error(at, std::move(message)); }
 
   void check_argument_name(const Entry& arg) {
-    for (const char* taken : {"name", "type", "inputs", "repeat"}) {
+    for (const char* taken : {"name", "type", "inputs", "repeat", "device"}) {
       if (arg.key == taken) error(arg.key_position, fmt::format("'{}' cannot be a block's argument", arg.key));
     }
   }
@@ -141,9 +143,18 @@ class Expander {
     check_name(r, name, list);
     const std::vector<std::string> inputs = resolve_inputs(r, siblings, index, list);
     const std::string full = list.prefix + name;
-    list.previous = blocks_.contains(type) ? add_block(layer, type, name, full, inputs)
-                                           : add_plain(layer, type, full, list.prefix, inputs);
+    const std::optional<TaskDevice> device = read_device(r, layer, full, list);
+    list.previous = blocks_.contains(type) ? add_block(layer, type, name, full, inputs, device)
+                                           : add_plain(layer, type, full, list.prefix, inputs, device);
     list.local[std::move(name)] = list.previous;
+  }
+
+  std::optional<TaskDevice> read_device(TableReader& r, const Value& layer, const std::string& full, const List& list) {
+    const Value* given = layer.find("device");
+    if (!given) return list.device;
+    const std::string text = r.string("device", "");
+    if (!given->is_string()) return std::nullopt;
+    return read_task_device(text, given->position(), fmt::format("layer '{}'", full), diagnostics_);
   }
 
   void check_name(TableReader& r, const std::string& name, const List& list) {
@@ -198,7 +209,7 @@ class Expander {
   }
 
   std::string add_plain(const Value& layer, const std::string& type, const std::string& full, const std::string& prefix,
-                        std::vector<std::string> inputs) {
+                        std::vector<std::string> inputs, const std::optional<TaskDevice>& device) {
     if (out_.layers.size() >= kMaxLayers) {
       stop_at_limit(layer.position());
       return full;
@@ -207,14 +218,15 @@ class Expander {
     if (is_name(full) && !names_.insert(full).second && full.find('.') != std::string::npos) {
       error(layer.position(), fmt::format("a second layer is called '{}'; give this one a name of its own", full));
     }
-    LayerSpec spec{full, prefix, type, std::move(inputs), layer, layer.position(), layer.find("type")->position()};
-    for (const char* key : {"name", "type", "inputs"}) spec.table.erase(key);
+    LayerSpec spec{full,  prefix, type, std::move(inputs), layer, layer.position(), layer.find("type")->position(),
+                   device};
+    for (const char* key : {"name", "type", "inputs", "device"}) spec.table.erase(key);
     out_.layers.push_back(std::move(spec));
     return full;
   }
 
   std::string add_block(const Value& layer, const std::string& type, const std::string& name, const std::string& full,
-                        const std::vector<std::string>& inputs) {
+                        const std::vector<std::string>& inputs, const std::optional<TaskDevice>& device) {
     const Block& block = blocks_.at(type);
     const Position& at = layer.find("type")->position();
     if (std::find(open_.begin(), open_.end(), type) != open_.end()) {
@@ -234,7 +246,7 @@ class Expander {
     std::string last = inputs.front();
     for (int64_t i = 0; i < repeat && !stopped_; ++i) {
       const std::string prefix = repeat > 1 ? fmt::format("{}.{}.", full, i) : full + ".";
-      last = add_list(*block.layers, prefix, last, &args);
+      last = add_list(*block.layers, prefix, last, &args, device);
     }
     open_.pop_back();
     return last;
@@ -246,7 +258,7 @@ class Expander {
     std::vector<std::string> known;
     for (const Entry& arg : args) known.push_back(arg.key);
     for (const Entry& e : layer.as_table()) {
-      if (e.key == "name" || e.key == "type" || e.key == "inputs" || e.key == "repeat") continue;
+      if (e.key == "name" || e.key == "type" || e.key == "inputs" || e.key == "repeat" || e.key == "device") continue;
       auto arg = std::find_if(args.begin(), args.end(), [&e](const Entry& a) { return a.key == e.key; });
       if (arg != args.end()) {
         arg->value = e.value;
@@ -302,7 +314,7 @@ NetworkSpec expand_network(const Value& network, Diagnostics& diagnostics) {
   }
   const Value* layers = r.list("layers");
   if (layers && !layers->as_array().empty()) {
-    expander.add_list(layers->as_array(), "", std::string(kSampleName), nullptr);
+    expander.add_list(layers->as_array(), "", std::string(kSampleName), nullptr, std::nullopt);
   } else if (network.is_table() && (layers || !network.find("layers"))) {
     r.error("layers", "[network] has no layers");
   }

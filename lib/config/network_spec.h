@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/diagnostics.h"
+#include "config/task_device.h"
 #include "config/value.h"
 
 namespace dtrain::config {
@@ -21,6 +23,7 @@ struct LayerSpec {
   Value table;                      // the other keys, block arguments filled in; for a TableReader
   Position position;                // of the layer
   Position type_position;
+  std::optional<TaskDevice> device;  // its own, or that of the block around it
 };
 
 struct NetworkSpec {
@@ -34,6 +37,7 @@ struct NetworkSpec {
 //   that type in the same list from 1, named ones too.
 // - [network.block.NAME] with `args` (names and defaults) and `layers` is used like a type: its layers get the prefix
 //   NAME-OF-THE-LAYER., with `repeat` above 1 a chain of them NAME.0., NAME.1. … Its output is its last layer's.
+// - `device` on a layer says which task computes it; on a block it holds for its layers that have none of their own.
 // - Inside a block "input" is the group's input, "$width" stands for an argument, only its own layers can be seen.
 NetworkSpec expand_network(const Value& network, Diagnostics& diagnostics);
 

@@ -22,13 +22,14 @@ constexpr int kSampleInput = -1;
 struct NetworkLayer {
   std::string name, type;
   std::unique_ptr<const Layer> layer;
-  std::vector<int> inputs;                 // indices of layers above, or kSampleInput
-  Shape output;                            // of one sample; of the loss a scalar
-  ops::Activation activation;              // that follows it, by its key `activation`
-  std::vector<ParameterIndex> parameters;  // in the order in which it declared them; some may be a layer's above
-  int64_t parameter_elements = 0;          // of the trainable ones that are its own
-  double forward_flops = 0;                // for one sample, 2 for each multiply-add
-  bool needs_gradient = false;             // it or a layer above has something to train
+  std::vector<int> inputs;                   // indices of layers above, or kSampleInput
+  Shape output;                              // of one sample; of the loss a scalar
+  ops::Activation activation;                // that follows it, by its key `activation`
+  std::vector<ParameterIndex> parameters;    // in the order in which it declared them; some may be a layer's above
+  int64_t parameter_elements = 0;            // of the trainable ones that are its own
+  double forward_flops = 0;                  // for one sample, 2 for each multiply-add
+  bool needs_gradient = false;               // it or a layer above has something to train
+  std::optional<config::TaskDevice> device;  // where the run file wants it computed
 };
 
 class Network {

@@ -40,6 +40,7 @@ class NetworkBuilder {
     NetworkLayer out;
     out.name = spec.name;
     out.type = spec.type;
+    out.device = spec.device;
     std::unique_ptr<Layer> layer = LayerRegistry::instance().make(spec.type);
     if (!layer) {
       std::vector<std::string> known = LayerRegistry::instance().types();

@@ -2,6 +2,7 @@
 // gradients can leave while it computes. The defaults do nothing.
 #pragma once
 
+#include "base/bytes.h"
 #include "base/result.h"
 #include "tensor/parameter.h"
 
@@ -26,6 +27,8 @@ class Observer {
   virtual void ready(const ParameterOutput&) {}
   // The loss is known; in training, backward follows.
   virtual void metrics_ready() {}
+  // Another task needs this value, which is an index of Stage::exports; the bytes are there during the call only.
+  virtual void exported(int, ByteSpan) {}
   // After every op's kernel, before ready() hands over what it made; for profiles. An index of Executable::steps().
   virtual void computed(int) {}
   // After every op, for profiles and to end early: an error ends the run. An index of Executable::steps().

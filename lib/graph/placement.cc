@@ -74,6 +74,7 @@ class Placement {
       const ValueId id = static_cast<ValueId>(v);
       const ValueKind kind = plan_.program.at(plan_.program.root(id)).kind;
       if (kind == ValueKind::kParameterCopy) {
+        if (items_[v].last < 0) continue;  // of another stage
         plan_.places[v] = {Plan::Space::kPersistent, plan_.persistent_bytes};
         plan_.persistent_bytes += (items_[v].bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
       } else if (!in_arena(id)) {

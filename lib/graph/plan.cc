@@ -19,8 +19,6 @@ class Planner {
 
   Result<Plan> run() {
     for (Node& node : nodes_) DTRAIN_TRY(add(node));
-    plan_.readiness = find_readiness(plan_.steps, plan_.program);
-    assign_places(plan_);
     return std::move(plan_);
   }
 
@@ -123,8 +121,19 @@ class Planner {
 
 }  // namespace
 
-Result<Plan> make_plan(Program program, const std::string& backend, DType compute) {
+Result<Plan> plan_steps(Program program, const std::string& backend, DType compute) {
   return Planner(std::move(program), backend, compute).run();
+}
+
+void place_values(Plan& plan) {
+  plan.readiness = find_readiness(plan.steps, plan.program);
+  assign_places(plan);
+}
+
+Result<Plan> make_plan(Program program, const std::string& backend, DType compute) {
+  DTRAIN_TRY_ASSIGN(Plan plan, plan_steps(std::move(program), backend, compute));
+  place_values(plan);
+  return plan;
 }
 
 }  // namespace dtrain::graph

@@ -47,4 +47,9 @@ struct Plan {
 // `compute`: what the factors of products are rounded to (ops/op.h).
 Result<Plan> make_plan(Program program, const std::string& backend, DType compute = DType::kF32);
 
+// The same in two parts, between which a stage may be cut out (graph/stage.h): kernels and layouts, then readiness and
+// places.
+Result<Plan> plan_steps(Program program, const std::string& backend, DType compute);
+void place_values(Plan& plan);
+
 }  // namespace dtrain::graph

@@ -25,6 +25,7 @@ enum class ValueKind : uint8_t {
   kParameterOut,   // its gradient, or a statistic's next value: written to the caller's memory
   kMetrics,        // the loss's numbers (tensor/metrics.h): written to the caller's memory
   kPrediction,     // what the loss reads, plain F32: written to the caller's memory
+  kImport,         // made by another task, the caller's; only the cut into stages makes these
 };
 
 struct Value {

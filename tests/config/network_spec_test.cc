@@ -47,6 +47,29 @@ TEST(NetworkSpec, ALayerReadsTheOneBeforeIt) {
                           "flatten1 flatten <- add1 {}"));
 }
 
+TEST(NetworkSpec, ADeviceOfABlockHoldsForItsLayers) {
+  Diagnostics d;
+  const NetworkSpec spec = expand_network(
+      parsed(
+          "input = [3]\nlayers = [\n  { name = \"a\", type = \"relu\" },\n"
+          "  { name = \"b\", type = \"pair\", repeat = 2, device = \"/job:worker/task:1\" },\n"
+          "  { name = \"c\", type = \"tanh\", device = \"/job:w/task:3\" },\n  { name = \"d\", type = \"tanh\" },\n]\n"
+          "[block.pair]\nlayers = [\n  { name = \"x\", type = \"tanh\" },\n"
+          "  { name = \"y\", type = \"tanh\", device = \"/job:worker/task:2\" },\n]\n"),
+      d);
+  EXPECT_EQ(message_of(d), "");
+  std::vector<std::string> devices;
+  for (const LayerSpec& l : spec.layers) {
+    devices.push_back(l.name + (l.device ? fmt::format(" {}:{}", l.device->job, l.device->task) : ""));
+    EXPECT_EQ(l.table.find("device"), nullptr);
+  }
+  EXPECT_THAT(devices,
+              ElementsAre("a", "b.0.x worker:1", "b.0.y worker:2", "b.1.x worker:1", "b.1.y worker:2", "c w:3", "d"));
+  EXPECT_EQ(to_string(spec.layers[1].device->position), "run.toml:4:53");
+  EXPECT_THAT(errors_of("input = [3]\nlayers = [ { type = \"relu\", device = \"task:1\" } ]\n"),
+              HasSubstr("layer 'relu1': 'task:1' names no task"));
+}
+
 TEST(NetworkSpec, PositionsAreThoseOfTheLayer) {
   Diagnostics d;
   const NetworkSpec spec = expand_network(
