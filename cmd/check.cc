@@ -12,7 +12,9 @@
 #include "data/table_pipeline.h"
 #include "node/arithmetic.h"
 #include "node/memory_estimate.h"
+#include "node/network_split.h"
 #include "node/run_definition.h"
+#include "node/stage_estimate.h"
 #include "ps/block_table.h"
 #include "traffic_table.h"
 
@@ -174,6 +176,26 @@ node::TaskCounts count_tasks(const cluster::ClusterSpec& cluster) {
   return counts;
 }
 
+Status print_stages(const node::RunDefinition& run, const cluster::ClusterSpec& spec, uint32_t k) {
+  DTRAIN_TRY_ASSIGN(const auto split, node::read_split(run, spec));
+  if (!split) return {};
+  DTRAIN_TRY_ASSIGN(const auto stages, node::estimate_stages(run, *split, k));
+  const auto name = [&](size_t task) { return cluster::to_string(spec.workers()[task]); };
+  fmt::print("{:<28} {:>8} {:>12} {:>16} {:>12}  {}\n", "layers on several tasks", "layers", "parameters",
+             "forward FLOPs", "memory", "sends in a step");
+  for (size_t t = 0; t < stages.size(); ++t) {
+    const node::StageEstimate& stage = stages[t];
+    std::string sends;
+    for (const auto& [to, bytes] : stage.sends)
+      sends +=
+          fmt::format("{}{} to {}", sends.empty() ? "" : ", ", bytes_text(bytes * k), name(static_cast<size_t>(to)));
+    fmt::print("{:<28} {:>8} {:>12} {:>16.0f} {:>12}  {}\n", name(t), stage.layers, stage.parameters,
+               stage.forward_flops, bytes_text(stage.memory()), sends);
+  }
+  fmt::print("each computes all {} micro-batches of a step; one process computes all layers\n\n", k);
+  return {};
+}
+
 Status check(const CheckFlags& flags) {
   RealFileSystem files;
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run_file.file, flags.run_file.set, files));
@@ -204,6 +226,11 @@ Status check(const CheckFlags& flags) {
   fmt::print("consistency: {}\n", mode_text(run, k));
   if (k < workers) fmt::print("warning: {} of {} workers will idle, because K is smaller\n", workers - k, workers);
   fmt::print("\n");
+
+  if (node::names_tasks(*run.network) && !given && workers == 1)
+    fmt::print("layers name tasks by 'device': --workers N or a cluster shows what each of them computes\n\n");
+  else
+    DTRAIN_TRY(print_stages(run, cluster, static_cast<uint32_t>(k)));
 
   const ps::BlockTable table(run.network->parameters(), servers);
   print_servers(table, run.optimizer.optimizer->slots(), flags.blocks);

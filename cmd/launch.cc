@@ -15,6 +15,7 @@
 #include "config/load.h"
 #include "launch/free_ports.h"
 #include "launch/supervisor.h"
+#include "node/network_split.h"
 #include "node/out_folder.h"
 #include "node/run_definition.h"
 #include "process.h"
@@ -121,13 +122,14 @@ Result<ExitCode> launch_run(const LaunchFlags& flags) {
                     node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
   const std::string out = flags.run.out_folder(definition.spec.name);
   const node::OutFolder folder(out);
-  if (!flags.run.resume) DTRAIN_TRY(folder.create(files));
 
   std::vector<launch::ReservedPort> ports;
   if (flags.cluster.empty()) {
     DTRAIN_TRY_ASSIGN(ports, launch::reserve_ports(static_cast<size_t>(flags.workers + flags.ps)));
   }
   DTRAIN_TRY_ASSIGN(const cluster::ClusterSpec spec, cluster_of(flags, ports));
+  DTRAIN_TRY_ASSIGN(const auto split, node::read_split(definition, spec));
+  if (!flags.run.resume) DTRAIN_TRY(folder.create(files));
   if (!flags.cluster.empty()) DTRAIN_TRY(all_local(spec, flags.cluster));
 
   // The tasks are told their place by flags; what the launcher was given in the environment is not for them.
@@ -148,7 +150,7 @@ Result<ExitCode> launch_run(const LaunchFlags& flags) {
       for (const auto& t : tasks) t.child.signal(SIGKILL);
       return tl::unexpected(child.error());
     }
-    tasks.push_back({std::move(*child), coordinator, !spec.serves(task)});
+    tasks.push_back({std::move(*child), coordinator, !split && !spec.serves(task)});
   }
   for (const launch::ReservedPort& port : ports) close(port.fd);
   if (flags.run.progress != "never")

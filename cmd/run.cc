@@ -13,6 +13,7 @@
 #include "node/arithmetic.h"
 #include "node/cluster_run.h"
 #include "node/coordinator_setup.h"
+#include "node/network_split.h"
 #include "node/run_record.h"
 #include "node/solo_run.h"
 #include "node/start_plan.h"
@@ -93,6 +94,12 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   log.before_line([&progress] { progress.leave_line(); });
 
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
+  std::shared_ptr<const node::NetworkSplit> split;
+  if (!solo) {
+    DTRAIN_TRY_ASSIGN(split, node::read_split(run, spec));
+  } else if (node::names_tasks(*run.network)) {
+    log.info("one process computes all layers, whatever task their 'device' names");
+  }
   DTRAIN_TRY(node::set_up_arithmetic(run.spec.train));
   const bool computes = spec.role_of(self) == cluster::Role::kWorker;
   if (computes || coordinates) DTRAIN_TRY(run.open_data(files));  // a server knows no samples
@@ -102,6 +109,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   setup.incarnation = random_incarnation();
   setup.threads = offered_threads(run.spec.train, spec, self);
   setup.allow_put = flags.run.allow_put;
+  setup.split = split;
   setup.init_model = flags.run.init;
   if (!setup.init_model.empty()) {
     if (flags.run.resume)
@@ -122,8 +130,9 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
     if (!flags.run.resume) DTRAIN_TRY(node::can_start(run, static_cast<int64_t>(spec.workers().size())));
     if (!flags.run.resume) DTRAIN_TRY(under_code(ExitCode::kUsage, files.make_directories(out.path())));
     DTRAIN_TRY(claim_folder(out.path()));
-    DTRAIN_TRY_ASSIGN(const node::StartPlan plan, node::plan_start(run, static_cast<int64_t>(spec.workers().size()),
-                                                                   out, flags.run.resume, files, log));
+    DTRAIN_TRY_ASSIGN(const node::StartPlan plan,
+                      node::plan_start(run, static_cast<int64_t>(spec.workers().size()), out, flags.run.resume, files,
+                                       log, split != nullptr));
     DTRAIN_TRY_ASSIGN(record, node::RunRecord::open(run,
                                                     {out, plan.first_step, plan.steps, plan.micro_batches,
                                                      tasks_text(spec), static_cast<uint32_t>(spec.workers().size())},

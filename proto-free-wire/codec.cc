@@ -83,6 +83,10 @@ const char* name_of_known(MessageType type) {
       return "ParameterChunk";
     case MessageType::kGone:
       return "Gone";
+    case MessageType::kStageValue:
+      return "StageValue";
+    case MessageType::kStageDone:
+      return "StageDone";
     case MessageType::kGuest:
       return "Guest";
     case MessageType::kAskRun:
@@ -309,7 +313,7 @@ std::string name_of(MessageType type) {
 
 bool takes_payload(MessageType type) {
   return type == MessageType::kNodeChunk || type == MessageType::kParameterChunk || type == MessageType::kShardPart ||
-         type == MessageType::kTensorChunk || type == MessageType::kPutChunk;
+         type == MessageType::kTensorChunk || type == MessageType::kPutChunk || type == MessageType::kStageValue;
 }
 
 Result<Message> make_default(MessageType type) {

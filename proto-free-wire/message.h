@@ -46,6 +46,8 @@
 #include "proto-free-wire/messages/shard_part.h"
 #include "proto-free-wire/messages/snapshot.h"
 #include "proto-free-wire/messages/snapshot_done.h"
+#include "proto-free-wire/messages/stage_done.h"
+#include "proto-free-wire/messages/stage_value.h"
 #include "proto-free-wire/messages/standing.h"
 #include "proto-free-wire/messages/status_end.h"
 #include "proto-free-wire/messages/status_row.h"
@@ -67,9 +69,9 @@ using Message =
     std::variant<Hello, Welcome, Refuse, Heartbeat, MemoryOffered, MemoryShared, MemoryGone, MemoryRead, Join, Begin,
                  Ready, Assign, Rates, Committed, NormPartial, NormFactor, Snapshot, SnapshotDone, MetricNode, Stop,
                  Stopped, Failure, ShardPart, WorkDone, WorkerRates, VectorOrder, VectorDots, Offer, Take, NodeChunk,
-                 Absorbed, Pull, ParameterChunk, Gone, Guest, AskRun, RunInfo, TaskPlace, NamedTensor, AskStanding,
-                 Standing, Read, TensorChunk, ReadDone, Put, PutRanges, PutChunk, PutStaged, PutOrder, PutDone,
-                 TaskStatus, AskStatus, StatusRow, StatusEnd>;
+                 Absorbed, Pull, ParameterChunk, Gone, StageValue, StageDone, Guest, AskRun, RunInfo, TaskPlace,
+                 NamedTensor, AskStanding, Standing, Read, TensorChunk, ReadDone, Put, PutRanges, PutChunk, PutStaged,
+                 PutOrder, PutDone, TaskStatus, AskStatus, StatusRow, StatusEnd>;
 
 // The tensor bytes behind a message. They are not copied on their way to the socket: `owner` keeps them alive, and
 // whoever sends promises not to change them while it is held.

@@ -43,6 +43,9 @@ enum class MessageType : uint16_t {
   kPull = 34,
   kParameterChunk = 35,
   kGone = 36,
+  // between the workers that compute one network
+  kStageValue = 40,
+  kStageDone = 41,
   // guests, who look at a run from outside, and how tasks are doing
   kGuest = 50,
   kAskRun = 51,

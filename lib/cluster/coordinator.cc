@@ -174,6 +174,11 @@ void Coordinator::do_without(wire::Rank rank, const std::string& reason) {
                                           task.info.address, step_, reason));
     return;
   }
+  if (task.info.computes && options_.split && phase_ != Phase::kGathering) {
+    stop(ExitCode::kPeerLost, fmt::format("{} ({}), which computes a part of the network, is lost at step {}: {}",
+                                          task.info.name, task.info.address, step_, reason));
+    return;
+  }
   if (phase_ == Phase::kGathering) begin_when_there();
   if (phase_ == Phase::kBeginning) begin_training_when_ready();
   if (phase_ == Phase::kTraining && interrupted_ && !enough_workers()) {

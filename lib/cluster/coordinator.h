@@ -130,6 +130,7 @@ class Coordinator {
   bool eval_due(int64_t version) const;
   std::vector<wire::Rank> ready_workers() const;
   size_t least_workers() const { return options_.min_workers > 0 ? options_.min_workers : 1; }
+  bool speculates() const { return options_.speculate && !options_.split; }
   bool enough_workers() const { return ready_workers().size() >= least_workers(); }
   std::string names(const std::function<bool(const Task&)>& which) const;
   std::string waiting_for() const;

@@ -42,7 +42,8 @@ struct CoordinatorOptions {
   std::function<double(int64_t step)> rate;                   // of the servers' optimizer
   std::function<double(int64_t step)> worker_rate = nullptr;  // of steps that workers take by themselves; may be empty
   std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
-  bool speculate = false;                                   // idle workers compute the share of one that is late
+  bool split = false;      // every worker computes a part of the network, for all micro-batches: all are needed
+  bool speculate = false;  // idle workers compute the share of one that is late
   std::optional<optim::LbfgsOptions> lbfgs = std::nullopt;  // the optimizer, where it is that
 };
 

@@ -64,6 +64,10 @@ void Coordinator::assign_shares(const std::vector<wire::Rank>& workers) {
   const bool train = phase_ == Phase::kTraining;
   const uint32_t n = train ? options_.micro_batches : options_.eval_micro_batches;
   const bool enough = enough_workers();  // if not, those that are there wait, too
+  const auto share_of = [&](uint32_t i, size_t workers) {
+    if (options_.split) return ps::Node{0, n};
+    return ps::share(i, static_cast<uint32_t>(workers), n);
+  };
   std::vector<wire::Rank> fast, suspects;
   for (const wire::Rank rank : workers) (stragglers_.suspected(rank) ? suspects : fast).push_back(rank);
   if (fast.empty()) {
@@ -74,7 +78,7 @@ void Coordinator::assign_shares(const std::vector<wire::Rank>& workers) {
   ++generation_;
   std::map<wire::Rank, ps::Node> shares;
   for (uint32_t i = 0; i < sharing.size(); ++i) {
-    const ps::Node share = enough ? ps::share(i, static_cast<uint32_t>(sharing.size()), n) : ps::Node{0, 0};
+    const ps::Node share = enough ? share_of(i, sharing.size()) : ps::Node{0, 0};
     shares[sharing[i]] = share;
     if (train) shares_[sharing[i]] = share.size();
   }
@@ -201,7 +205,7 @@ Status Coordinator::on(wire::Rank from, const wire::WorkDone& m) {
   if (!tasks_[from].info.computes || m.first >= m.last || m.last > options_.micro_batches) {
     return broken(from, fmt::format("that it is done with micro-batches {}-{}", m.first, m.last));
   }
-  if (options_.speculate) stragglers_.done(from, m.step, m.last - m.first, now_);
+  if (speculates()) stragglers_.done(from, m.step, m.last - m.first, now_);
   return {};
 }
 
@@ -253,7 +257,7 @@ void Coordinator::advance() {
     if (std::ranges::any_of(servers_, [&](wire::Rank rank) { return tasks_[rank].committed <= step_; })) return;
     for (uint32_t late = needed; mode().needed > 0 && late < tree.micro_batches(); ++late) staleness_.add_dropped();
     report_step(sum);
-    if (options_.speculate) {
+    if (speculates()) {
       const bool suspects = stragglers_.any();
       const bool cleared = stragglers_.closed(shares_);
       stragglers_.opened(step_, now_);
@@ -283,7 +287,7 @@ void Coordinator::report_step(const Metrics& metrics) {
 }
 
 void Coordinator::look_for_stragglers() {
-  if (!options_.speculate || phase_ != Phase::kTraining) return;
+  if (!speculates() || phase_ != Phase::kTraining) return;
   const std::vector<wire::Rank> late = stragglers_.find_late(shares_, now_);
   for (const wire::Rank rank : late)
     log_.info("{} is slow at step {}: others compute its share as well", tasks_[rank].info.name, step_);

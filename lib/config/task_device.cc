@@ -45,6 +45,12 @@ std::string what_was_meant(std::string_view text) {
   return "";
 }
 
+void erase_devices(Value* layers) {
+  if (!layers || !layers->is_array()) return;
+  for (Value& layer : layers->as_array())
+    if (layer.is_table()) layer.erase("device");
+}
+
 }  // namespace
 
 std::optional<TaskDevice> read_task_device(std::string_view text, const Position& position, std::string_view what,
@@ -62,6 +68,16 @@ std::optional<TaskDevice> read_task_device(std::string_view text, const Position
                                           "\"/job:worker/task:1\"",
                                           what, text, what_was_meant(text)));
   return std::nullopt;
+}
+
+Value without_devices(Value root) {
+  Value* network = root.find("network");
+  if (!network) return root;
+  erase_devices(network->find("layers"));
+  Value* blocks = network->find("block");
+  if (blocks && blocks->is_table())
+    for (Entry& block : blocks->as_table()) erase_devices(block.value.find("layers"));
+  return root;
 }
 
 }  // namespace dtrain::config

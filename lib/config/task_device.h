@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "config/diagnostics.h"
+#include "config/value.h"
 
 namespace dtrain::config {
 
@@ -21,5 +22,8 @@ struct TaskDevice {
 // layer: "layer 'conv1'".
 std::optional<TaskDevice> read_task_device(std::string_view text, const Position& position, std::string_view what,
                                            Diagnostics& diagnostics);
+
+// The configuration of a run without the devices of its layers, which change nothing of what comes out.
+Value without_devices(Value root);
 
 }  // namespace dtrain::config

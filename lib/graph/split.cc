@@ -19,4 +19,19 @@ Split split_layers(const Network& network, std::span<const int> given, int tasks
   return split;
 }
 
+std::vector<bool> parameters_of(const Network& network, const Split& split, int task) {
+  std::vector<bool> held(network.parameters().size(), false);
+  for (size_t i = 0; i < network.layers().size(); ++i)
+    if (split.task_of_layer[i] == task)
+      for (ParameterIndex p : network.layers()[i].parameters) held[static_cast<size_t>(p)] = true;
+  return held;
+}
+
+int micro_batches_under_way(const Split& split, int task) {
+  std::vector<int> order;  // tasks by their first layer
+  for (int t : split.task_of_layer)
+    if (std::ranges::find(order, t) == order.end()) order.push_back(t);
+  return static_cast<int>(order.end() - std::ranges::find(order, task)) + 1;
+}
+
 }  // namespace dtrain::graph

@@ -17,4 +17,11 @@ struct Split {
 // and where it reads the sample only, on task 0.
 Split split_layers(const Network& network, std::span<const int> given, int tasks);
 
+// Of each parameter whether a layer of this task has it.
+std::vector<bool> parameters_of(const Network& network, const Split& split, int task);
+
+// How many micro-batches of a step a task needs under way so that all tasks have something to do: one for itself and
+// for each task whose first layer comes behind its own, and one that travels.
+int micro_batches_under_way(const Split& split, int task);
+
 }  // namespace dtrain::graph

@@ -1,6 +1,7 @@
 #include "node/cluster_run.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <thread>
@@ -33,11 +34,12 @@ class AnyThreadOutbox final : public wire::Outbox {
   const std::thread::id loop_;
 };
 
-// Whether two tasks have anything to say to each other: everybody to the coordinator, workers to servers.
-bool talk(const cluster::ClusterSpec& spec, const cluster::Task& a, const cluster::Task& b) {
+// Whether two tasks have anything to say to each other: everybody to the coordinator, workers to servers, and where
+// each computes a part of the network to each other.
+bool talk(const cluster::ClusterSpec& spec, bool split, const cluster::Task& a, const cluster::Task& b) {
   if (a == spec.coordinator() || b == spec.coordinator()) return true;
   auto works = [&](const cluster::Task& t) { return spec.role_of(t) == cluster::Role::kWorker; };
-  return (works(a) && spec.serves(b)) || (works(b) && spec.serves(a));
+  return (works(a) && spec.serves(b)) || (works(b) && spec.serves(a)) || (split && works(a) && works(b));
 }
 
 Result<wire::Hello> hello(const RunDefinition& run, const cluster::ClusterSpec& spec, const TaskSetup& setup,
@@ -47,7 +49,11 @@ Result<wire::Hello> hello(const RunDefinition& run, const cluster::ClusterSpec& 
   hello.incarnation = setup.incarnation;
   hello.run_digest = run.run_digest;
   hello.data_digest = run.data_digest;
-  hello.cluster_digest = sha256(cluster::identity(spec));
+  // Where layers lie is the cluster's affair: the same run file may say otherwise on a resume, but not to some tasks
+  // only.
+  std::string cluster = cluster::identity(spec);
+  if (setup.split) cluster += fmt::format(" {}", fmt::join(setup.split->split.task_of_layer, ","));
+  hello.cluster_digest = sha256(cluster);
   // All servers begin with the same model or all with drawn values; a worker does not need to know.
   hello.init_digest = setup.init_digest;
   if (hello.init_digest == Digest{} && spec.serves(spec.task_of(static_cast<int>(setup.self))))
@@ -81,7 +87,7 @@ net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup,
     const cluster::Task& task = spec.tasks()[rank];
     const cluster::TaskAddress& address = spec.address_of(task);
     c.endpoints.push_back({cluster::to_string(task), address.host, address.port});
-    if (rank == setup.self || !talk(spec, self, task)) continue;
+    if (rank == setup.self || !talk(spec, setup.split != nullptr, self, task)) continue;
     if (rank < setup.self)
       c.dial.push_back(rank);  // the later one dials
     else if (!setup.coordinator && spec.listed(task) && !spec.min_workers())

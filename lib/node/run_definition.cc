@@ -7,6 +7,7 @@
 #include "config/canonical.h"
 #include "config/load.h"
 #include "config/network_spec.h"
+#include "config/task_device.h"
 #include "data/share_labels.h"
 #include "node/run_modes.h"
 
@@ -119,7 +120,7 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
     read_data_mistakes(run.spec, network_spec, files, diagnostics);
     return tl::unexpected(diagnostics.status().error());
   }
-  run.run_digest = sha256(config::canonical_text(run.root, config::keys_free_on_resume()));
+  run.run_digest = sha256(config::canonical_text(config::without_devices(run.root), config::keys_free_on_resume()));
   return run;
 }
 

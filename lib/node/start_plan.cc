@@ -7,6 +7,7 @@
 #include "checkpoint/checkpoint_folder.h"
 #include "config/canonical.h"
 #include "config/load.h"
+#include "config/task_device.h"
 
 namespace dtrain::node {
 namespace {
@@ -39,7 +40,10 @@ std::string first_change(const config::Value* then, const config::Value* now, co
 Status same_run(const RunDefinition& run, const checkpoint::Manifest& manifest, const std::string& folder) {
   if (manifest.run_digest == to_hex(run.run_digest)) return {};
   std::string change;
-  if (const auto then = config::load_text(manifest.config, folder)) change = first_change(&*then, &run.root, "");
+  if (const auto then = config::load_text(manifest.config, folder)) {
+    const config::Value before = config::without_devices(*then), now = config::without_devices(run.root);
+    change = first_change(&before, &now, "");
+  }
   return fail(
       ExitCode::kUsage,
       fmt::format("{} belongs to another run file; only steps or epochs, the intervals of log and checkpoints and the "
@@ -100,7 +104,7 @@ Status can_start(const RunDefinition& run, int64_t workers) {
 }
 
 Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume,
-                             FileSystem& files, Log& log) {
+                             FileSystem& files, Log& log, bool split) {
   const config::TrainSpec& train = run.spec.train;
   StartPlan plan;
   plan.steps = run.total_steps();
@@ -117,7 +121,12 @@ Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const Ou
     plan.eval_micro_batches = static_cast<uint32_t>((run.test->size() + micro - 1) / micro);
   }
   warn_of_momentum(run, workers, log);
-  if (plan.micro_batches < workers)
+  if (plan.micro_batches < workers && split)
+    log.warning(
+        "a step has only {} micro-batch{} for a network on {} workers, which will wait for each other: set "
+        "train.micro_batch",
+        plan.micro_batches, plan.micro_batches == 1 ? "" : "es", workers);
+  else if (plan.micro_batches < workers)
     log.warning("{} of {} workers will idle: a step has only {} micro-batches", workers - plan.micro_batches, workers,
                 plan.micro_batches);
   return plan;

@@ -25,8 +25,8 @@ struct StartPlan {
 Status can_start(const RunDefinition& run, int64_t workers);
 
 // A new run makes its folder (refused where one is there); a resumed one needs a checkpoint of the same run file. `run`
-// has its data open.
+// has its data open. `split`: each worker computes a part of the network, not of the samples.
 Result<StartPlan> plan_start(const RunDefinition& run, int64_t workers, const OutFolder& out, bool resume,
-                             FileSystem& files, Log& log);
+                             FileSystem& files, Log& log, bool split = false);
 
 }  // namespace dtrain::node

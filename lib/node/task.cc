@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "net/handshake.h"
 #include "node/data_feed.h"
 #include "node/full_batch_feed.h"
@@ -45,6 +47,8 @@ Role receiver(const wire::Message& message) {
     case T::kAbsorbed:
     case T::kParameterChunk:
     case T::kGone:
+    case T::kStageValue:
+    case T::kStageDone:
       return Role::kWorker;
     case T::kTaskStatus:
     case T::kPutStaged:
@@ -73,7 +77,12 @@ Task::Task(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup
   for (size_t i = 0; i < server_ranks_.size(); ++i)
     if (server_ranks_[i] == setup_.self) server_index_ = static_cast<uint32_t>(i);
   if (around_.counters) open_desk();
-  if (computes()) memory_ = std::make_unique<worker::ParameterStorage>(table_.parameters());
+  if (computes() && setup_.split)
+    memory_ = std::make_unique<worker::ParameterStorage>(
+        table_.parameters(),
+        graph::parameters_of(*run.network, setup_.split->split, setup_.split->task_of(setup_.self)));
+  else if (computes())
+    memory_ = std::make_unique<worker::ParameterStorage>(table_.parameters());
   if (!setup_.coordinator) return;
   cluster::CoordinatorOptions& options = *setup_.coordinator;
   for (wire::Rank rank = 0; rank < spec.tasks().size(); ++rank) {
@@ -84,6 +93,7 @@ Task::Task(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup
   }
   options.min_workers = static_cast<uint32_t>(spec.min_workers().value_or(0));
   options.start_grace = static_cast<Nanoseconds>(spec.start_grace() * kSecond);
+  options.split = setup_.split != nullptr;
   checkpoint_folder_ = options.checkpoint_folder;
   coordinator_ = std::make_unique<cluster::Coordinator>(std::move(options), table_, around_.transport, around_.log,
                                                         *setup_.events, around_.clock.now());
@@ -124,11 +134,13 @@ void Task::say_status(Instant now) {
 
 void Task::start() { join_when_connected(); }
 
-// A worker joins when it can reach every server: what it asked of one that is not connected would be lost.
+// A worker joins when it can reach every server, and of a split network the other stages: what it says to one that is
+// not connected would be lost.
 void Task::join_when_connected() {
   auto there = [this](wire::Rank rank) { return around_.transport.connected(rank); };
   if (joined_ || !there(coordinator_rank())) return;
   if (computes() && !std::all_of(server_ranks_.begin(), server_ranks_.end(), there)) return;
+  if (computes() && setup_.split && !std::ranges::all_of(setup_.split->ranks, there)) return;
   joined_ = true;
   said_at_ = around_.clock.now();
   around_.transport.send(coordinator_rank(),
@@ -259,9 +271,10 @@ void Task::begin(const wire::Begin& begin) {
   else
     feed = std::make_unique<DataFeed>(run_, begin.micro_batches, begin.eval_micro_batches);
   working_ = true;
-  around_.driver.begin(std::make_unique<WorkerSide>(run_, table_, *memory_, server_ranks_, begin, around_.worker_outbox,
-                                                    std::move(feed), setup_.in_place, setup_.profile, around_.memory),
-                       *this);
+  around_.driver.begin(
+      std::make_unique<WorkerSide>(run_, table_, *memory_, server_ranks_, begin, around_.worker_outbox, std::move(feed),
+                                   setup_.in_place, setup_.profile, around_.memory, setup_.split, setup_.self),
+      *this);
 }
 
 Status Task::begin_server(const wire::Begin& begin) {
@@ -339,7 +352,7 @@ void Task::end(ExitCode code, const std::string& reason) {
 }
 
 void Task::end_cut_off(const std::string& reason) {
-  cut_off_ = !server_index_ && !stopped_ && !ended_;
+  cut_off_ = !server_index_ && !setup_.split && !stopped_ && !ended_;
   end(ExitCode::kPeerLost, reason);
 }
 
@@ -356,7 +369,7 @@ void Task::on_lost(wire::Rank peer, const std::string& reason) {
     return;
   }
   if (peer == coordinator_rank()) return end_cut_off(lost);
-  if (!holds_parameters(peer) || give_up_at_) return;
+  if (!(holds_parameters(peer) || computes_a_stage(peer)) || give_up_at_) return;
   give_up_at_ = around_.clock.now() + kWordFromCoordinator;
   give_up_reason_ = lost;
 }
@@ -377,6 +390,10 @@ std::string Task::name(wire::Rank rank) const {
 
 bool Task::holds_parameters(wire::Rank rank) const {
   return std::find(server_ranks_.begin(), server_ranks_.end(), rank) != server_ranks_.end();
+}
+
+bool Task::computes_a_stage(wire::Rank rank) const {
+  return setup_.split && computes() && std::ranges::find(setup_.split->ranks, rank) != setup_.split->ranks.end();
 }
 
 bool Task::computes() const {

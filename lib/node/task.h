@@ -13,6 +13,7 @@
 #include "cluster/coordinator.h"
 #include "cluster/spec.h"
 #include "net/transport.h"
+#include "node/network_split.h"
 #include "node/run_definition.h"
 #include "node/shard_loader.h"
 #include "node/shard_transfer.h"
@@ -49,7 +50,8 @@ struct TaskSetup {
   worker::OpProfile* profile = nullptr;  // of the worker's training ops
   // In one process the server's values are the worker's memory.
   bool in_place = false;
-  bool allow_put = false;  // guests may replace tensors
+  bool allow_put = false;                     // guests may replace tensors
+  std::shared_ptr<const NetworkSplit> split;  // null: every worker computes the whole network
   // Where the worker's micro-batches come from; empty: the run's data.
   std::function<std::unique_ptr<worker::BatchFeed>(const wire::Begin&)> feed;
 };
@@ -96,6 +98,7 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   void fail_run(const Error& error);
   std::string name(wire::Rank rank) const;
   bool holds_parameters(wire::Rank rank) const;
+  bool computes_a_stage(wire::Rank rank) const;
   bool computes() const;
   wire::Rank coordinator_rank() const { return 0; }
 

@@ -21,7 +21,7 @@ Status ThreadedWorker::deliver(wire::Rank from, const wire::Message& message, By
   Status status;
   {
     std::lock_guard lock(mutex_);
-    status = worker_->protocol().on_message(from, message, payload);
+    status = worker_->on_message(from, message, payload);
   }
   changed_.notify_all();
   return status;

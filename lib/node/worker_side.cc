@@ -1,6 +1,9 @@
 #include "node/worker_side.h"
 
+#include <fmt/format.h>
 #include <omp.h>
+
+#include <algorithm>
 
 #include "node/arithmetic.h"
 
@@ -23,24 +26,35 @@ worker::WorkerProtocol::Setup protocol_setup(const worker::ParameterStorage& mem
   return setup;
 }
 
+// Of which parameters gradients need memory.
+std::vector<bool> held(const worker::ParameterStorage& memory, bool own_gradients,
+                       std::span<const ParameterInfo> parameters) {
+  std::vector<bool> held;
+  for (size_t p = 0; p < parameters.size(); ++p)
+    held.push_back(memory.pointers()[p] && (!own_gradients || parameters[p].kind == ParameterKind::kStatistic));
+  return held;
+}
+
 }  // namespace
 
 WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
                        std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
                        std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once, worker::OpProfile* profile,
-                       std::shared_ptr<SharedMemory> shared)
+                       std::shared_ptr<SharedMemory> shared, std::shared_ptr<const NetworkSplit> split, wire::Rank self)
     : run_(run),
       memory_(memory),
       in_place_(uses_gradients_at_once),
       begin_(begin),
       profile_(profile),
       own_gradients_(needs_no_gradients(run, uses_gradients_at_once, begin.micro_batches)),
-      protocol_(worker::WorkerProtocol::make(table, protocol_setup(memory, std::move(server_ranks), begin, run),
-                                             outbox)),
-      pool_(table.parameters(),
-            own_gradients_ ? worker::ParameterStorage::Of::kStatistics : worker::ParameterStorage::Of::kAll,
-            std::move(shared)),
-      feed_(std::move(feed)) {}
+      protocol_(
+          worker::WorkerProtocol::make(table, protocol_setup(memory, std::move(server_ranks), begin, run), outbox)),
+      pool_(table.parameters(), held(memory, own_gradients_, table.parameters()), std::move(shared)),
+      feed_(std::move(feed)),
+      split_(std::move(split)),
+      task_(split_ ? split_->task_of(self) : 0) {
+  if (split_) exchange_.emplace(static_cast<uint32_t>(split_->split.tasks) + 1, outbox);
+}
 
 Result<worker::StepEngine::Setup> WorkerSide::engine_setup(const RunDefinition& run,
                                                            const worker::ParameterStorage& memory,
@@ -62,7 +76,46 @@ Result<worker::StepEngine::Setup> WorkerSide::engine_setup(const RunDefinition& 
   return setup;
 }
 
+Status WorkerSide::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
+  const bool of_stages =
+      std::holds_alternative<wire::StageValue>(message) || std::holds_alternative<wire::StageDone>(message);
+  if (!of_stages) return protocol_->on_message(from, message, payload);
+  if (exchange_) return exchange_->on_message(from, message, payload);
+  return fail(ExitCode::kBug, fmt::format("task {} sent a value of a stage, but the network is not split", from));
+}
+
+Status WorkerSide::prepare_stage() {
+  omp_set_num_threads(static_cast<int>(begin_.threads));
+  const int64_t micro = run_.spec.train.batch / begin_.micro_batches;
+  worker::StageEngine::Setup setup;
+  setup.seed = run_.spec.seed;
+  setup.micro_batches = begin_.micro_batches;
+  setup.eval_micro_batches = begin_.eval_micro_batches;
+  setup.eval_samples = run_.test ? run_.test->size() : 0;
+  setup.values.assign(memory_.pointers().begin(), memory_.pointers().end());
+  const auto bytes = [&](const Shape& sample, DType type) {
+    return static_cast<size_t>(micro * sample.elements()) * size_of(type);
+  };
+  setup.sample_bytes = bytes(run_.network->input(), run_.network->input_dtype());
+  setup.label_bytes = bytes(run_.network->labels().shape, run_.network->labels().dtype());
+  graph::CompileOptions options;
+  options.compute = compute_type(run_.spec.train);
+  options.split = &split_->split;
+  options.task = task_;
+  DTRAIN_TRY_ASSIGN(setup.train, graph::Executable::compile(*run_.network, graph::Mode::kTrain, micro, "cpu", options));
+  worker::StageLinks eval;
+  if (begin_.eval_micro_batches > 0) {
+    DTRAIN_TRY_ASSIGN(setup.eval, graph::Executable::compile(*run_.network, graph::Mode::kEval, micro, "cpu", options));
+    eval = links_of(setup.eval->stage(), *split_, begin_.eval_micro_batches);
+  }
+  exchange_->connect(links_of(setup.train->stage(), *split_, begin_.micro_batches), std::move(eval));
+  setup.lanes = stage_lanes(*setup.train, *split_, task_, begin_.micro_batches);
+  stage_engine_.emplace(run_.network->parameters(), std::move(setup), *feed_, pool_, *exchange_);
+  return {};
+}
+
 Status WorkerSide::prepare() {
+  if (split_) return prepare_stage();
   DTRAIN_TRY_ASSIGN(auto setup, engine_setup(run_, memory_, begin_, own_gradients_));
   setup.profile = profile_;
   const consistency::Mode& mode = run_.rule->mode();

@@ -6,12 +6,14 @@
 #include <optional>
 #include <vector>
 
+#include "node/network_split.h"
 #include "node/run_definition.h"
 #include "proto-free-wire/message.h"
 #include "ps/block_table.h"
 #include "worker/engine/batch_feed.h"
 #include "worker/engine/gradient_pool.h"
 #include "worker/engine/parameter_storage.h"
+#include "worker/engine/stage_engine.h"
 #include "worker/engine/step_engine.h"
 #include "worker/worker_protocol.h"
 
@@ -23,8 +25,7 @@ class WorkerSide {
   // nothing is done with a whole gradient.
   static bool needs_no_gradients(const RunDefinition& run, bool uses_gradients_at_once, uint32_t micro_batches) {
     const consistency::Mode& mode = run.rule->mode();
-    const bool plain =
-        mode.lockstep && mode.stride == 1 && !mode.single && !run.optimizer.optimizer->full_batch();
+    const bool plain = mode.lockstep && mode.stride == 1 && !mode.single && !run.optimizer.optimizer->full_batch();
     return plain && uses_gradients_at_once && micro_batches == 1;
   }
   // Gradient sets that a mode takes beyond what a node needs: a push may be the sum of several gradients, or under way
@@ -33,11 +34,13 @@ class WorkerSide {
     return (mode.push_every > 1 ? 1 : 0) + (mode.fetch_every > 1 ? 1 : 0);
   }
   // `memory` is where parameters lie (the servers' own, in one process) and must outlive it, like all that is referred
-  // to. `shared`: where gradients lie that go to servers on this host; null: the heap.
+  // to. `shared`: where gradients lie that go to servers on this host; null: the heap. With a split the worker is one
+  // stage of the network, that of rank `self`.
   WorkerSide(const RunDefinition& run, const ps::BlockTable& table, const worker::ParameterStorage& memory,
              std::vector<wire::Rank> server_ranks, const wire::Begin& begin, wire::Outbox& outbox,
              std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once = false,
-             worker::OpProfile* profile = nullptr, std::shared_ptr<SharedMemory> shared = nullptr);
+             worker::OpProfile* profile = nullptr, std::shared_ptr<SharedMemory> shared = nullptr,
+             std::shared_ptr<const NetworkSplit> split = nullptr, wire::Rank self = 0);
 
   // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's
   // own.
@@ -46,12 +49,18 @@ class WorkerSide {
   static Result<worker::StepEngine::Setup> engine_setup(const RunDefinition& run,
                                                         const worker::ParameterStorage& memory,
                                                         const wire::Begin& begin, bool own_gradients = false);
-  Status run(const worker::Work& work, worker::StepPort& port) { return engine_->run(work, port); }
+  Status run(const worker::Work& work, worker::StepPort& port) {
+    return stage_engine_ ? stage_engine_->run(work, port) : engine_->run(work, port);
+  }
+  // A message for the protocol, or from another stage.
+  Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload);
 
   worker::WorkerProtocol& protocol() { return *protocol_; }
   worker::GradientPool& pool() { return pool_; }
 
  private:
+  Status prepare_stage();
+
   const RunDefinition& run_;
   const worker::ParameterStorage& memory_;
   const bool in_place_;
@@ -62,6 +71,10 @@ class WorkerSide {
   worker::GradientPool pool_;
   std::unique_ptr<worker::BatchFeed> feed_;
   std::optional<worker::StepEngine> engine_;
+  const std::shared_ptr<const NetworkSplit> split_;
+  const int task_ = 0;  // of the split
+  std::optional<worker::StageExchange> exchange_;
+  std::optional<worker::StageEngine> stage_engine_;
 };
 
 }  // namespace dtrain::node

@@ -89,6 +89,7 @@ void SyncProtocol::want() {
   want_due_ = false;
   for (uint32_t id = 0; id < held_.size(); ++id) {
     Held& held = held_[id];
+    if (!setup_.memory[static_cast<size_t>(table_.block(id).parameter)]) continue;
     held.wanted = step_;
     if (held.version == step_ || (held.version >= 0 && table_.block(id).frozen())) continue;
     if (held.missing == 0) {
@@ -126,7 +127,7 @@ void SyncProtocol::hurry() {
 void SyncProtocol::complete() {
   int64_t least = step_;
   for (uint32_t id = 0; id < held_.size(); ++id)
-    if (!table_.block(id).frozen()) least = std::min(least, held_[id].version);
+    if (held_[id].wanted >= 0 && !table_.block(id).frozen()) least = std::min(least, held_[id].version);
   floor_ = std::max(floor_, least);
 }
 

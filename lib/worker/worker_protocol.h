@@ -30,7 +30,7 @@ class WorkerProtocol {
     wire::Rank coordinator = 0;            // shares the process of server 0
     uint32_t micro_batches = 0;            // K
     uint32_t eval_micro_batches = 0;       // 0: no evaluations
-    std::vector<float*> memory;
+    std::vector<float*> memory;            // null: the parameter is not wanted here, but on another task of the split
     std::shared_ptr<const consistency::AdmissionRule> rule = nullptr;  // null: synchronous
     Compression compression = {};
   };

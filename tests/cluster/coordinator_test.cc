@@ -33,6 +33,49 @@ TEST_F(CoordinatorTest, BeginsWhenAllAreThereAndTrainsWhenAllAreReady) {
   EXPECT_THAT(sent_.to<wire::Rates>(1), ElementsAre(wire::Rates{2, {2.5, 3.5}}));
 }
 
+TEST_F(CoordinatorTest, OfASplitNetworkEveryWorkerGetsAllMicroBatches) {
+  options_.split = options_.speculate = true;
+  options_.eval_micro_batches = 3;
+  start();
+  EXPECT_THAT(sent_.to<wire::Assign>(2), ElementsAre(wire::Assign{1, StepKind::kTrain, 0, 4, 0, 4}));
+  EXPECT_THAT(sent_.to<wire::Assign>(3), ElementsAre(wire::Assign{1, StepKind::kTrain, 0, 4, 0, 4}));
+  for (int64_t t = 0; t < 4; ++t) step(t);
+  EXPECT_EQ(sent_.to<wire::Assign>(2).back(), (wire::Assign{2, StepKind::kEval, 4, 5, 0, 3}));
+  EXPECT_EQ(sent_.to<wire::Assign>(3).back(), (wire::Assign{2, StepKind::kEval, 4, 5, 0, 3}));
+  metrics(4, 8, StepKind::kEval);
+  everybody_leaves();
+  EXPECT_EQ(told_.code, ExitCode::kDone);
+}
+
+TEST_F(CoordinatorTest, ALostPartOfTheNetworkEndsTheRun) {
+  options_.split = true;
+  start();
+  step(0);
+  c_->on_lost(3, "its connection was closed");
+  for (wire::Rank rank = 0; rank < 3; ++rank) {
+    ASSERT_THAT(sent_.to<wire::Stop>(rank), testing::SizeIs(1));
+    EXPECT_EQ(sent_.to<wire::Stop>(rank)[0].exit_code, static_cast<uint8_t>(ExitCode::kPeerLost));
+  }
+  for (wire::Rank rank = 0; rank < 3; ++rank) say(rank, wire::Stopped{});
+  EXPECT_EQ(told_.code, ExitCode::kPeerLost);
+  EXPECT_EQ(told_.reason,
+            "/job:worker/task:1 (h3:1), which computes a part of the network, is lost at step 1: its connection was "
+            "closed");
+}
+
+TEST_F(CoordinatorTest, APartOfTheNetworkThatIsLostBeforeTheBeginMayComeBack) {
+  options_.split = true;
+  make();
+  join(0);
+  join(3);
+  c_->on_lost(3, "its connection was closed");
+  join(1);
+  join(2);
+  EXPECT_TRUE(sent_.letters.empty());
+  join(3);
+  EXPECT_EQ(sent_.to<wire::Begin>(3).size(), 1U);
+}
+
 TEST_F(CoordinatorTest, NamesWhomItWaitsForAtTheStart) {
   make();
   join(0);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "config/canonical.h"
 #include "tests/config/support.h"
 
 namespace dtrain::config {
@@ -33,6 +34,19 @@ TEST(TaskDevice, WhatIsNoneIsAnsweredWithWhatWasMeant) {
        {"", "/", "cpu", "/job:/task:0", "/job:worker/task:", "/job:worker/task:-1", "/job:a b/task:0",
         "/job:worker/task:99999999999999999999", "/job:worker/task:+1", "/job:worker/task:1x"})
     EXPECT_THAT(mistake(text), testing::HasSubstr("\"/job:worker/task:1\"")) << text;
+}
+
+TEST(TaskDevice, ARunWithoutItsDevices) {
+  const Value with = parsed(
+      "[network]\nlayers = [ { type = \"a\", device = \"/job:worker/task:1\" }, { type = \"b\" } ]\n"
+      "[network.block.x]\nlayers = [ { type = \"c\", device = \"/job:worker/task:1\" } ]\n");
+  const Value without = parsed(
+      "[network]\nlayers = [ { type = \"a\" }, { type = \"b\" } ]\n"
+      "[network.block.x]\nlayers = [ { type = \"c\" } ]\n");
+  EXPECT_EQ(canonical_text(without_devices(with)), canonical_text(without));
+  EXPECT_EQ(canonical_text(without_devices(without)), canonical_text(without));
+  EXPECT_EQ(canonical_text(without_devices(parsed("[network]\nlayers = 3\nblock = 4\n"))),
+            canonical_text(parsed("[network]\nlayers = 3\nblock = 4\n")));
 }
 
 }  // namespace

@@ -26,6 +26,10 @@ GradientPool::GradientPool(std::span<const ParameterInfo> parameters, ParameterS
                            std::shared_ptr<SharedMemory> memory)
     : parameters_(parameters), of_(of), memory_(std::move(memory)), state_(std::make_shared<State>()) {}
 
+GradientPool::GradientPool(std::span<const ParameterInfo> parameters, std::vector<bool> held,
+                           std::shared_ptr<SharedMemory> memory)
+    : parameters_(parameters), held_(std::move(held)), memory_(std::move(memory)), state_(std::make_shared<State>()) {}
+
 GradientPool::~GradientPool() { on_return(nullptr); }
 
 void GradientPool::on_return(std::function<void()> action) {
@@ -41,7 +45,8 @@ GradientPool::Lease GradientPool::try_lease(size_t at_most) {
       set = state_->free.back();
       state_->free.pop_back();
     } else if (state_->sets.size() < at_most) {
-      state_->sets.push_back(std::make_unique<ParameterStorage>(parameters_, of_, memory_));
+      state_->sets.push_back(held_.empty() ? std::make_unique<ParameterStorage>(parameters_, of_, memory_)
+                                           : std::make_unique<ParameterStorage>(parameters_, held_, memory_));
       set = state_->sets.back().get();
     }
   }

@@ -18,6 +18,9 @@ class GradientPool {
 
   explicit GradientPool(std::span<const ParameterInfo> parameters, ParameterStorage::Of of = ParameterStorage::Of::kAll,
                         std::shared_ptr<SharedMemory> memory = nullptr);
+  // Sets of the parameters of which `held` is true.
+  GradientPool(std::span<const ParameterInfo> parameters, std::vector<bool> held,
+               std::shared_ptr<SharedMemory> memory = nullptr);
   ~GradientPool();
 
   // A free set, made anew where fewer than `at_most` exist; null where all are leased.
@@ -28,7 +31,8 @@ class GradientPool {
  private:
   struct State;
   std::span<const ParameterInfo> parameters_;
-  const ParameterStorage::Of of_;
+  const ParameterStorage::Of of_ = ParameterStorage::Of::kAll;
+  const std::vector<bool> held_;                // empty: as of_ says
   const std::shared_ptr<SharedMemory> memory_;  // where sets lie; null: the heap
   std::shared_ptr<State> state_;
 };

@@ -8,27 +8,38 @@ size_t aligned_bytes(const ParameterInfo& p) {
   return (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
 }
 
-bool holds(ParameterStorage::Of of, const ParameterInfo& p) {
-  return of == ParameterStorage::Of::kAll || p.kind == ParameterKind::kStatistic;
+std::vector<bool> held_of(std::span<const ParameterInfo> parameters, ParameterStorage::Of of) {
+  std::vector<bool> held;
+  for (const ParameterInfo& p : parameters)
+    held.push_back(of == ParameterStorage::Of::kAll || p.kind == ParameterKind::kStatistic);
+  return held;
 }
 
 }  // namespace
 
-size_t ParameterStorage::bytes(std::span<const ParameterInfo> parameters, Of of) {
+size_t ParameterStorage::bytes(std::span<const ParameterInfo> parameters, const std::vector<bool>& held) {
   size_t bytes = 0;
-  for (const ParameterInfo& p : parameters)
-    if (holds(of, p)) bytes += aligned_bytes(p);
+  for (size_t p = 0; p < parameters.size(); ++p)
+    if (held[p]) bytes += aligned_bytes(parameters[p]);
   return bytes;
+}
+
+size_t ParameterStorage::bytes(std::span<const ParameterInfo> parameters, Of of) {
+  return bytes(parameters, held_of(parameters, of));
 }
 
 ParameterStorage::ParameterStorage(std::span<const ParameterInfo> parameters, Of of,
                                    const std::shared_ptr<SharedMemory>& memory)
-    : buffer_(bytes(parameters, of), memory) {
+    : ParameterStorage(parameters, held_of(parameters, of), memory) {}
+
+ParameterStorage::ParameterStorage(std::span<const ParameterInfo> parameters, const std::vector<bool>& held,
+                                   const std::shared_ptr<SharedMemory>& memory)
+    : buffer_(bytes(parameters, held), memory) {
   buffer_.zero();
   std::byte* at = buffer_.data();
-  for (const ParameterInfo& p : parameters) {
-    pointers_.push_back(holds(of, p) ? reinterpret_cast<float*>(at) : nullptr);
-    if (holds(of, p)) at += aligned_bytes(p);
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    pointers_.push_back(held[p] ? reinterpret_cast<float*>(at) : nullptr);
+    if (held[p]) at += aligned_bytes(parameters[p]);
   }
 }
 

@@ -17,11 +17,15 @@ class ParameterStorage {
   // Zeroed, so that the first step does not pay for page faults in the middle of backward.
   explicit ParameterStorage(std::span<const ParameterInfo> parameters, Of of = Of::kAll,
                             const std::shared_ptr<SharedMemory>& memory = nullptr);
+  // Those of which `held` is true.
+  ParameterStorage(std::span<const ParameterInfo> parameters, const std::vector<bool>& held,
+                   const std::shared_ptr<SharedMemory>& memory = nullptr);
 
   // Each aligned to 64 bytes.
   std::span<float* const> pointers() const { return pointers_; }
   float* at(ParameterIndex p) const { return pointers_[static_cast<size_t>(p)]; }
   static size_t bytes(std::span<const ParameterInfo> parameters, Of of = Of::kAll);
+  static size_t bytes(std::span<const ParameterInfo> parameters, const std::vector<bool>& held);
 
  private:
   Buffer buffer_;

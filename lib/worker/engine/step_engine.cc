@@ -118,7 +118,8 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
                     micro_batch + 1 == work.node.last, training && holds());
   const graph::Binding binding{setup_.values, training ? running.gradients->pointers() : std::span<float* const>(),
                                &metrics};
-  const ops::RunContext context{setup_.seed, setup_.same_step ? 0 : work.step, micro_batch * program.micro_batch(), micro.valid};
+  const ops::RunContext context{setup_.seed, setup_.same_step ? 0 : work.step, micro_batch * program.micro_batch(),
+                                micro.valid};
   OpProfile* profile = training ? setup_.profile : nullptr;
   if (profile) profile->begin(program);
   DTRAIN_TRY(program.run({micro.samples, micro.labels}, binding, context, backward));

@@ -20,6 +20,10 @@ class StepPort {
   virtual Status await_parameter(const Work& work, ParameterIndex p) = 0;
   // Returns once `free()` is true; called when all gradient memory is under way to servers.
   virtual Status await_memory(const Work& work, const std::function<bool()>& free) = 0;
+  // Returns once `there()` is true; what other tasks send may make it so. Errors as above.
+  virtual Status await_others(const Work& work, const std::function<bool()>& there) {
+    return await_memory(work, there);
+  }
   // Asked between ops, so that a work that is of no use any more does not go on to its end: an error ends it.
   virtual Status still_wanted(const Work&) { return {}; }
   // The learning rate of a step of the work's round, for an engine that takes steps by itself.
