@@ -88,7 +88,7 @@ class Identity(StagesTest):
         self.assertEqual(numbers("one"), numbers("split"))
 
     def test_values_of_several_pieces_and_shared_weights(self):
-        # What crosses is 1.3 MB a micro-batch; the weights of a large block are needed on both tasks.
+        # What crosses takes more than one message; the weights of a are needed on both tasks.
         layers = ('network.layers=[{type="flatten"},{name="a",type="linear",units=144,activation="relu"},'
                   '{name="w",type="linear",units=8400,%sactivation="relu"},'
                   '{name="b",type="linear",units=144,%sactivation="tanh"},'
