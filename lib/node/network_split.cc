@@ -49,6 +49,8 @@ Result<std::shared_ptr<const NetworkSplit>> read_split(const RunDefinition& run,
                       fmt::format("layers on several tasks are for consistency = 'sync' only, not for '{}': take "
                                   "'device' out of the network, or run it in one process",
                                   mode));
+  if (run.compression.any())
+    diagnostics.error(*first, "layers on several tasks do not go together with compression in [train]");
   if (run.spec.train.speculation.value_or(false))
     diagnostics.error(*first,
                       "'speculation' in [train] is not for layers on several tasks: nobody can do another's part");

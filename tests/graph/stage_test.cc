@@ -298,6 +298,27 @@ TEST_P(StageTest, AStageTakesTheMemoryOfItsPart) {
   EXPECT_EQ(kept, (*whole)->persistent_bytes());
 }
 
+TEST(Split, ALayerIsWhereTheLastOfWhatItReadsIs) {
+  const NetworkText read = read_network(R"(input = [12]
+layers = [ { name = "a", type = "linear", units = 6, device = "/job:worker/task:2" },
+  { name = "b", type = "linear", units = 6, device = "/job:worker/task:1" },
+  { name = "s", type = "add", inputs = ["b", "a"] },
+  { name = "i", type = "linear", units = 6, inputs = ["input"] },
+  { name = "t", type = "add", inputs = ["s", "i"] }, { name = "f", type = "linear", units = 5, inputs = ["t"] },
+  { type = "softmax_cross_entropy" } ]
+)");
+  ASSERT_TRUE(read.network) << read.error;
+  int tasks = 0;
+  const std::vector<int> devices = given(*read.network, tasks);
+  const Split split = split_layers(*read.network, devices, tasks);
+  EXPECT_THAT(split.task_of_layer, ElementsAre(2, 1, 1, 0, 0, 0, 0));
+  EXPECT_THAT(parameters_of(*read.network, split, 1),
+              ElementsAre(false, false, true, true, false, false, false, false));
+  EXPECT_EQ(micro_batches_under_way(split, 2), 4);
+  EXPECT_EQ(micro_batches_under_way(split, 1), 3);
+  EXPECT_EQ(micro_batches_under_way(split, 0), 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, StageTest, testing::Values("reference", "cpu"));
 
 }  // namespace

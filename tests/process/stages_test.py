@@ -173,6 +173,7 @@ class Refused(StagesTest):
 
     def test_other_modes(self):
         self.refused("for consistency = 'sync' only, not for 'async'", body=1, flags=["--set", "train.consistency=async"])
+        self.refused("compression", body=1, flags=["--set", "train.compression=fp16", "--set", "optimizer.clip_norm=1e9"])
         self.refused("'speculation'", body=1, flags=["--set", "train.speculation=true"])
 
 

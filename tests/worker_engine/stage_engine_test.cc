@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <condition_variable>
 #include <cstring>
@@ -164,8 +165,8 @@ class Port final : public StepPort {
 
 class StageEngineTest : public testing::TestWithParam<const char*> {
  protected:
-  // `lanes` micro-batches at most on each task.
   struct Cluster {
+    ~Cluster() { hub.stop(); }  // before those to whom it delivers are gone
     Hub hub;
     graph::Split split;
     std::deque<HubOutbox> outboxes;
@@ -264,6 +265,7 @@ class StageEngineTest : public testing::TestWithParam<const char*> {
     std::vector<std::thread> threads;
     for (size_t t = 0; t < c.engines.size(); ++t)
       threads.emplace_back([&, t] {
+        omp_set_num_threads(1);  // a thread's own
         for (size_t w = 0; w < works.size() && c.ends[t]; ++w) {
           c.ports[t].sums = {};
           c.ends[t] = c.engines[t].run(works[w], c.ports[t]);
