@@ -51,6 +51,10 @@ Result<std::shared_ptr<const NetworkSplit>> read_split(const RunDefinition& run,
                                   mode));
   if (run.compression.any())
     diagnostics.error(*first, "layers on several tasks do not go together with compression in [train]");
+  if (spec.elastic())
+    diagnostics.error(*first, "layers on several tasks are not for a cluster that workers may join and leave");
+  if (run.optimizer.optimizer->full_batch())
+    diagnostics.error(*first, "layers on several tasks are not for the optimizer lbfgs");
   if (run.spec.train.speculation.value_or(false))
     diagnostics.error(*first,
                       "'speculation' in [train] is not for layers on several tasks: nobody can do another's part");
