@@ -83,6 +83,16 @@ const char* name_of_known(MessageType type) {
       return "ParameterChunk";
     case MessageType::kGone:
       return "Gone";
+    case MessageType::kRowPull:
+      return "RowPull";
+    case MessageType::kRows:
+      return "Rows";
+    case MessageType::kRowsGone:
+      return "RowsGone";
+    case MessageType::kRowPush:
+      return "RowPush";
+    case MessageType::kRowsTaken:
+      return "RowsTaken";
     case MessageType::kGuest:
       return "Guest";
     case MessageType::kAskRun:
@@ -309,7 +319,8 @@ std::string name_of(MessageType type) {
 
 bool takes_payload(MessageType type) {
   return type == MessageType::kNodeChunk || type == MessageType::kParameterChunk || type == MessageType::kShardPart ||
-         type == MessageType::kTensorChunk || type == MessageType::kPutChunk;
+         type == MessageType::kTensorChunk || type == MessageType::kPutChunk || type == MessageType::kRows ||
+         type == MessageType::kRowPush;
 }
 
 Result<Message> make_default(MessageType type) {

@@ -14,6 +14,10 @@ bool is_gradient(const Network& network, ParameterIndex p) {
   return network.parameters()[index(p)].kind == ParameterKind::kTrainable;
 }
 
+bool is_sparse(const Network& network, ParameterIndex p) {
+  return network.parameters()[index(p)].kind == ParameterKind::kSparse;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Executable>> Executable::compile(const Network& network, Mode mode, int64_t micro_batch,
@@ -28,7 +32,7 @@ Result<std::unique_ptr<Executable>> Executable::compile(const Network& network, 
   for (Value& v : program.values) {
     const bool used_at_once = options.own_gradients && v.parameter >= 0 && is_gradient(network, v.parameter);
     if (v.kind == ValueKind::kParameterOut) v.own = v.count > 0 || used_at_once;
-    if (v.kind == ValueKind::kParameter) v.transient = used_at_once;
+    if (v.kind == ValueKind::kParameter) v.transient = used_at_once || is_sparse(network, v.parameter);
   }
   Result<Plan> plan = make_plan(std::move(program), backend, options.compute);
   if (!plan) return tl::unexpected(std::move(plan.error()));
@@ -63,7 +67,8 @@ void Executable::add_slot(ValueId value, bool output) {
   std::vector<ValueId>& slots = output ? output_values_ : input_values_;
   if (plan_.places[index(value)].space == Plan::Space::kCaller) {
     const Value& root = plan_.program.at(plan_.program.root(value));
-    caller_pointers_.push_back({root.kind, root.parameter, static_cast<uint32_t>(slots.size()), output});
+    const int32_t which = root.kind == ValueKind::kLookup ? root.lookup : root.parameter;
+    caller_pointers_.push_back({root.kind, which, static_cast<uint32_t>(slots.size()), output});
   }
   slots.push_back(value);
 }
@@ -102,6 +107,8 @@ void Executable::bind(const Feed& feed, const Binding& binding) {
                                                             : binding.outputs[index(p.parameter)];
     } else if (p.kind == ValueKind::kParameter) {
       inputs_[p.slot] = binding.values[index(p.parameter)];
+    } else if (p.kind == ValueKind::kLookup) {
+      inputs_[p.slot] = feed.lookups[index(p.parameter)];
     } else {
       inputs_[p.slot] = p.kind == ValueKind::kSample ? feed.samples : feed.labels;
     }

@@ -24,10 +24,12 @@ namespace dtrain::graph {
 struct Feed {
   const void* samples = nullptr;  // as Network::input_dtype() says, [micro-batch, sample…]
   const void* labels = nullptr;   // as Network::labels() says, for the micro-batch
+  // Of each of Network::lookups(): [micro-batch, places] numbers below Network::rows_used().
+  std::span<const int32_t* const> lookups = {};
 };
 
 struct Binding {
-  std::span<const float* const> values;  // of each parameter
+  std::span<const float* const> values;  // of each parameter; of a sparse table [Network::rows_used(), width]
   std::span<float* const> outputs;       // of each: its gradient, or a statistic's next value; empty for evaluation
   Metrics* metrics = nullptr;
   float* prediction = nullptr;  // of Mode::kPredict: [micro-batch, Network::output()…]

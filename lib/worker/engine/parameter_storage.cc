@@ -9,6 +9,7 @@ size_t aligned_bytes(const ParameterInfo& p) {
 }
 
 bool holds(ParameterStorage::Of of, const ParameterInfo& p) {
+  if (p.kind == ParameterKind::kSparse) return false;
   return of == ParameterStorage::Of::kAll || p.kind == ParameterKind::kStatistic;
 }
 
