@@ -185,8 +185,7 @@ Status put(const ParamsFlags& flags) {
   DTRAIN_TRY_ASSIGN(const auto run, RunGuest::open(flags.guest));
   DTRAIN_TRY_ASSIGN(const auto chosen, run->find({&flags.name, 1}));
   if (chosen.size() != 1)
-    return fail(ExitCode::kUsage,
-                fmt::format("'{}' means {} tensors; put replaces one", flags.name, chosen.size()));
+    return fail(ExitCode::kUsage, fmt::format("'{}' means {} tensors; put replaces one", flags.name, chosen.size()));
   const wire::NamedTensor& t = run->tensors()[chosen[0]];
   if (array.shape != Shape(t.shape))
     return fail(ExitCode::kData, fmt::format("'{}' has the shape {}, {} the shape {}", t.name,

@@ -13,14 +13,16 @@
 #include "base/vectorize.h"
 #include "compress/chunk_statistics.h"
 #include "compress/method.h"
+#include "compress/packed_codes.h"
 
 namespace dtrain::compress {
 namespace {
 
-constexpr size_t kGroup = 512, kLanes = 16, kBits = 32;
+using Codes = PackedCodes<1>;
+constexpr size_t kGroup = Codes::kGroup, kBits = Codes::kPerWord;
 constexpr float kMost = std::numeric_limits<float>::max();
 
-size_t bytes_of(size_t n) { return 4 + 4 * (n / kGroup * kLanes + (n % kGroup + kBits - 1) / kBits); }
+size_t bytes_of(size_t n) { return 4 + 4 * Codes::words(n); }
 
 [[gnu::always_inline]] inline float value_of(uint32_t negative, float scale) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(scale) ^ negative << 31);
@@ -42,40 +44,20 @@ DTRAIN_CLONES void encode_groups(float* x, float scale, uint32_t* words, size_t 
   }
 }
 
-template <bool kAdd>
-[[gnu::always_inline]] inline void decode_group(const std::byte* words, float scale, float* out) {
-  uint32_t w[kLanes];
-  std::memcpy(w, words, sizeof w);
-  for (uint32_t j = 0; j < kBits; ++j) {
-    float* const row = out + j * kLanes;
-    DTRAIN_INDEPENDENT
-    for (size_t l = 0; l < kLanes; ++l) {
-      const float value = value_of(w[l] >> j & 1, scale);
-      row[l] = kAdd ? row[l] + value : value;
-    }
-  }
-}
-
 DTRAIN_CLONES void decode_groups(const std::byte* words, float scale, float* out, size_t groups) {
-  for (size_t g = 0; g < groups; ++g) decode_group<false>(words + g * 4 * kLanes, scale, out + g * kGroup);
+  Codes::decode_groups<false>(words, out, groups, [scale](uint32_t code) { return value_of(code, scale); });
 }
 
 DTRAIN_CLONES void add_groups(const std::byte* words, float scale, float* into, size_t groups) {
-  for (size_t g = 0; g < groups; ++g) decode_group<true>(words + g * 4 * kLanes, scale, into + g * kGroup);
+  Codes::decode_groups<true>(words, into, groups, [scale](uint32_t code) { return value_of(code, scale); });
 }
 
 template <bool kAdd>
 void decode_all(ByteSpan payload, std::span<float> out) {
   const float scale = load_le<float>(payload.data());
   const std::byte* const words = payload.data() + 4;
-  const size_t groups = out.size() / kGroup, m = out.size() % kGroup, w = (m + kBits - 1) / kBits;
-  (kAdd ? add_groups : decode_groups)(words, scale, out.data(), groups);
-  const std::byte* const last = words + groups * 4 * kLanes;
-  float* const tail = out.data() + groups * kGroup;
-  for (size_t i = 0; i < m; ++i) {
-    const float value = value_of(load_le<uint32_t>(last + i % w * 4) >> (i / w) & 1, scale);
-    tail[i] = kAdd ? tail[i] + value : value;
-  }
+  (kAdd ? add_groups : decode_groups)(words, scale, out.data(), out.size() / kGroup);
+  Codes::decode_rest<kAdd>(words, out, [scale](uint32_t code) { return value_of(code, scale); });
 }
 
 class OneBitCodec final : public Codec {

@@ -19,15 +19,17 @@
 #include "base/vectorize.h"
 #include "compress/chunk_statistics.h"
 #include "compress/method.h"
+#include "compress/packed_codes.h"
 
 namespace dtrain::compress {
 namespace {
 
-constexpr size_t kGroup = 256, kLanes = 16;
+using Codes = PackedCodes<2>;
+constexpr size_t kGroup = Codes::kGroup;
 constexpr float kMost = std::numeric_limits<float>::max();
 constexpr float kNotFinite = std::numeric_limits<float>::quiet_NaN();
 
-size_t bytes_of(size_t n) { return 4 + 4 * (n / kGroup * kLanes + (n % kGroup + 15) / 16); }
+size_t bytes_of(size_t n) { return 4 + 4 * Codes::words(n); }
 
 // 0, 3, 2 or 1, as above.
 [[gnu::always_inline]] inline uint32_t code_of(float x, float t) {
@@ -65,40 +67,20 @@ DTRAIN_CLONES void encode_groups(float* r, float t, uint32_t* words, size_t grou
   }
 }
 
-template <bool kAdd>
-[[gnu::always_inline]] inline void decode_group(const std::byte* words, float t, float* out) {
-  uint32_t w[kLanes];
-  std::memcpy(w, words, sizeof w);
-  for (uint32_t j = 0; j < 16; ++j) {
-    float* const row = out + j * kLanes;
-    DTRAIN_INDEPENDENT
-    for (size_t l = 0; l < kLanes; ++l) {
-      const float value = value_of(w[l] >> 2 * j & 3, t);
-      row[l] = kAdd ? row[l] + value : value;
-    }
-  }
-}
-
 DTRAIN_CLONES void decode_groups(const std::byte* words, float t, float* out, size_t groups) {
-  for (size_t g = 0; g < groups; ++g) decode_group<false>(words + g * 4 * kLanes, t, out + g * kGroup);
+  Codes::decode_groups<false>(words, out, groups, [t](uint32_t code) { return value_of(code, t); });
 }
 
 DTRAIN_CLONES void add_groups(const std::byte* words, float t, float* into, size_t groups) {
-  for (size_t g = 0; g < groups; ++g) decode_group<true>(words + g * 4 * kLanes, t, into + g * kGroup);
+  Codes::decode_groups<true>(words, into, groups, [t](uint32_t code) { return value_of(code, t); });
 }
 
 template <bool kAdd>
 void decode_all(ByteSpan payload, std::span<float> out) {
   const float t = load_le<float>(payload.data());
   const std::byte* const words = payload.data() + 4;
-  const size_t groups = out.size() / kGroup, m = out.size() % kGroup, w = (m + 15) / 16;
-  (kAdd ? add_groups : decode_groups)(words, t, out.data(), groups);
-  const std::byte* const last = words + groups * 4 * kLanes;
-  float* const tail = out.data() + groups * kGroup;
-  for (size_t i = 0; i < m; ++i) {
-    const float value = value_of(load_le<uint32_t>(last + i % w * 4) >> 2 * (i / w) & 3, t);
-    tail[i] = kAdd ? tail[i] + value : value;
-  }
+  (kAdd ? add_groups : decode_groups)(words, t, out.data(), out.size() / kGroup);
+  Codes::decode_rest<kAdd>(words, out, [t](uint32_t code) { return value_of(code, t); });
 }
 
 class TwoBitCodec final : public Codec {

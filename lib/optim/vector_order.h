@@ -1,6 +1,6 @@
 // What an optimizer that looks at all parameters at once asks of whoever holds the vectors: sums of multiples of them,
-// and dot products. The vectors lie beside the parameters, on the shard servers; only numbers travel (as in Sandblaster:
-// Dean et al. 2012). Plain data.
+// and dot products. The vectors lie beside the parameters, on the shard servers; only numbers travel (as in
+// Sandblaster: Dean et al. 2012). Plain data.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ enum VectorId : uint32_t {
   kIterate = 2,          // the last point that was accepted
   kIterateGradient = 3,  // its gradient
   kDirection = 4,
-  kStepVector = 5,       // from the iterate before to this one
-  kChangeVector = 6,     // of the gradient, likewise
+  kStepVector = 5,    // from the iterate before to this one
+  kChangeVector = 6,  // of the gradient, likewise
   kKeptEnd = 7,
-  kNextPoint = 7,        // written only: the values of the next version
-  kSigns = 8,            // read only, in dots: the signs of the other vector
-  kFirstSlot = 16,       // the optimizer's slots, in their order
+  kNextPoint = 7,   // written only: the values of the next version
+  kSigns = 8,       // read only, in dots: the signs of the other vector
+  kFirstSlot = 16,  // the optimizer's slots, in their order
 };
 
 struct VectorLine {  // to = Σ coefficient · vector, in fp64 from left to right, rounded once

@@ -1,6 +1,6 @@
-// A piece of a value that one stage of a network makes and another needs: an activation, or the gradient with respect to
-// one. Pieces come in order and are one chunk each, but for the last; the payload is the value's bytes in the layout of
-// the kernel that made it, which both sides know from their plans.
+// A piece of a value that one stage of a network makes and another needs: an activation, or the gradient with respect
+// to one. Pieces come in order and are one chunk each, but for the last; the payload is the value's bytes in the layout
+// of the kernel that made it, which both sides know from their plans.
 #pragma once
 
 #include <cstdint>

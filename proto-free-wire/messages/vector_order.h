@@ -1,6 +1,6 @@
 // The coordinator's order to all servers about vectors of the size of the trainable parameters (optim/vector_order.h):
-// after `drop_oldest`, line i writes vector to[i] with the sum of the next terms[i] of (factors, vectors); with `commit`
-// that makes the next version. Then the dot products left[i] · right[i] are measured.
+// after `drop_oldest`, line i writes vector to[i] with the sum of the next terms[i] of (factors, vectors); with
+// `commit` that makes the next version. Then the dot products left[i] · right[i] are measured.
 #pragma once
 
 #include <cstdint>

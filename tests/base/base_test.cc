@@ -23,7 +23,8 @@ TEST(Crc32c, KnownValues) {  // RFC 3720, appendix B.4
 TEST(Crc32c, FastAndPortableAgreeAtEveryLengthAndInParts) {
   std::string text;
   for (int i = 0; i < 50'000; ++i) text += static_cast<char>(i * 7 + i / 251);
-  for (size_t n : {0u, 1u, 7u, 8u, 9u, 511u, 512u, 513u, 767u, 768u, 1025u, 4095u, 12287u, 12288u, 12289u, 40000u, 50000u}) {
+  for (size_t n :
+       {0u, 1u, 7u, 8u, 9u, 511u, 512u, 513u, 767u, 768u, 1025u, 4095u, 12287u, 12288u, 12289u, 40000u, 50000u}) {
     const ByteSpan part = bytes(text).first(n);
     EXPECT_EQ(crc32c(part), crc32c_portable(part)) << n;
     EXPECT_EQ(crc32c(part.subspan(n / 3), crc32c(part.first(n / 3))), crc32c(part)) << n;

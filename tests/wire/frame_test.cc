@@ -56,7 +56,8 @@ TEST(Frame, AReferenceStandsBehindTheFields) {
   const MemoryReference reference{7, 0x40000, 8};
   const std::vector<std::byte> bytes = reference_frame(reference);
   EXPECT_EQ(to_hex(bytes),
-            "4454524e030023802500000008000000539266a70000000002000000040000000000000003000000ffffffffffffffff00070000000000040000000000");
+            "4454524e030023802500000008000000539266a70000000002000000040000000000000003000000ffffffffffffffff0007000000"
+            "0000040000000000");
   const Result<FrameHeader> header = parse_header(bytes, kPeerLimits);
   ASSERT_TRUE(header) << header.error().message;
   EXPECT_TRUE(header->by_reference);

@@ -10,33 +10,10 @@
 #include <memory>
 
 #include "tests/consistency/rule_text.h"
+#include "tests/worker/letters.h"
 #include "worker/worker_protocol.h"
 
 namespace dtrain::worker {
-
-class Letters final : public wire::Outbox {
- public:
-  struct Letter {
-    wire::Rank to;
-    wire::Message message;
-    wire::Payload payload;
-  };
-  void send(wire::Rank to, wire::Message message, wire::Payload payload) override {
-    letters.push_back({to, std::move(message), std::move(payload)});
-  }
-  // All messages of one type, which are forgotten.
-  template <typename M>
-  std::vector<M> take() {
-    std::vector<M> out;
-    std::erase_if(letters, [&](const Letter& letter) {
-      const M* m = std::get_if<M>(&letter.message);
-      if (m) out.push_back(*m);
-      return m != nullptr;
-    });
-    return out;
-  }
-  std::deque<Letter> letters;
-};
 
 // Parameters, which are blocks too: "small" (10 elements, pushed), "large" (70,000: two chunks, offered), "still" (4,
 // frozen). Four micro-batches a step, two an evaluation. Rank 0 coordinates.

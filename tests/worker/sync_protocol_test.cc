@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
+#include "tests/worker/letters.h"
 
 namespace dtrain::worker {
 namespace {
@@ -13,29 +13,6 @@ using testing::ElementsAre;
 using wire::StepKind;
 
 constexpr wire::Rank kServer0 = 0, kServer1 = 1;
-
-class Sent final : public wire::Outbox {
- public:
-  struct Letter {
-    wire::Rank to;
-    wire::Message message;
-    wire::Payload payload;
-  };
-  void send(wire::Rank to, wire::Message message, wire::Payload payload) override {
-    letters.push_back({to, std::move(message), std::move(payload)});
-  }
-  // All messages of one type since the last call of clear().
-  template <typename M>
-  std::vector<M> all() const {
-    std::vector<M> out;
-    for (const Letter& letter : letters) {
-      if (const M* m = std::get_if<M>(&letter.message)) out.push_back(*m);
-    }
-    return out;
-  }
-  void clear() { letters.clear(); }
-  std::deque<Letter> letters;
-};
 
 // Parameters: "small" (10 elements), "large" (70,000: two chunks), "last" (5, a statistic); two servers.
 class SyncProtocolTest : public testing::Test {
@@ -92,7 +69,7 @@ class SyncProtocolTest : public testing::Test {
 
   ps::BlockTable table_;
   std::vector<std::vector<float>> memory_;
-  Sent sent_;
+  Letters sent_;
   SyncProtocol protocol_;
   uint32_t generation_ = 0;
 };
@@ -302,7 +279,7 @@ TEST(SyncProtocolFrozen, IsPulledOnceAndIsEveryVersion) {
   constexpr wire::Rank kServer = 0;
   const ps::BlockTable table({{"still", {10}, ParameterKind::kFrozen}, {"moves", {5}, ParameterKind::kTrainable}}, 1);
   std::vector<float> still(10), moves(5);
-  Sent sent;
+  Letters sent;
   SyncProtocol protocol(table,
                           {.server_ranks = {kServer},
                            .coordinator = kServer,

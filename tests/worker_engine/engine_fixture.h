@@ -11,6 +11,7 @@
 
 #include "base/philox.h"
 #include "tests/graph/network_text.h"
+#include "tests/worker_engine/fake_samples.h"
 #include "worker/engine/step_engine.h"
 
 namespace dtrain::worker {
@@ -32,23 +33,13 @@ struct Sums {
 // Samples and labels are functions of kind, step and micro-batch. Checks that each is asked for where it is due.
 class FakeFeed final : public BatchFeed {
  public:
-  explicit FakeFeed(const graph::Network& network)
-      : samples_(static_cast<size_t>(kMicro * network.input().elements()) * sizeof(float)),
-        labels_(static_cast<size_t>(kMicro) * sizeof(int32_t)),
-        classes_(static_cast<uint32_t>(network.labels().classes)) {}
+  explicit FakeFeed(const graph::Network& network) : samples_(network, kMicro) {}
 
   Result<Micro> take(const Work& work, uint32_t micro_batch) override {
     if (error) return fail(ExitCode::kData, "the disk is gone");
     taken.push_back(micro_batch);
-    const auto place = static_cast<uint32_t>(work.step * 64 + micro_batch);
-    const Philox random(3, stream_id(work.kind == wire::StepKind::kTrain ? "train" : "eval"), place, 0);
-    std::span<float> samples = samples_.as<float>();
-    for (size_t i = 0; i < samples.size(); ++i) samples[i] = standard_normal(random.at(i));
-    std::span<int32_t> labels = labels_.as<int32_t>();
-    for (size_t i = 0; i < labels.size(); ++i)
-      labels[i] = static_cast<int32_t>(random.at(samples.size() + i) % classes_);
     const bool partial = work.kind == wire::StepKind::kEval && micro_batch == partial_micro_batch;
-    return Micro{samples.data(), labels_.data(), partial ? 1 : kMicro};
+    return samples_.make(work, micro_batch, partial ? 1 : kMicro);
   }
 
   std::vector<uint32_t> taken;
@@ -56,8 +47,7 @@ class FakeFeed final : public BatchFeed {
   bool error = false;
 
  private:
-  Buffer samples_, labels_;
-  uint32_t classes_;
+  FakeSamples samples_;
 };
 
 class FakePort final : public StepPort {

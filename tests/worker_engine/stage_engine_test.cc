@@ -16,6 +16,7 @@
 
 #include "base/philox.h"
 #include "tests/graph/network_text.h"
+#include "tests/worker_engine/fake_samples.h"
 #include "worker/engine/step_engine.h"
 
 namespace dtrain::worker {
@@ -25,31 +26,19 @@ constexpr int64_t kMicro = 3;  // samples
 constexpr uint64_t kSeed = 11;
 constexpr auto kPatience = std::chrono::seconds(120);
 
-// Samples and labels are functions of kind, step and micro-batch; memory is used again at once, as a real feed does.
 class FakeFeed final : public BatchFeed {
  public:
-  explicit FakeFeed(const graph::Network& network)
-      : samples_(static_cast<size_t>(kMicro * network.input().elements()) * sizeof(float)),
-        labels_(static_cast<size_t>(kMicro) * sizeof(int32_t)),
-        classes_(static_cast<uint32_t>(network.labels().classes)) {}
+  explicit FakeFeed(const graph::Network& network) : samples_(network, kMicro) {}
 
   Result<Micro> take(const Work& work, uint32_t micro_batch) override {
     if (broken) return fail(ExitCode::kData, "the disk is gone");
-    const Philox random(3, stream_id(work.kind == wire::StepKind::kTrain ? "train" : "eval"),
-                        static_cast<uint32_t>(work.step * 64 + micro_batch), 0);
-    std::span<float> samples = samples_.as<float>();
-    for (size_t i = 0; i < samples.size(); ++i) samples[i] = standard_normal(random.at(i));
-    std::span<int32_t> labels = labels_.as<int32_t>();
-    for (size_t i = 0; i < labels.size(); ++i)
-      labels[i] = static_cast<int32_t>(random.at(samples.size() + i) % classes_);
     const bool last = work.kind == wire::StepKind::kEval && micro_batch + 1 == work.node.last;
-    return Micro{samples.data(), labels_.data(), last ? 1 : kMicro};
+    return samples_.make(work, micro_batch, last ? 1 : kMicro);
   }
   bool broken = false;
 
  private:
-  Buffer samples_, labels_;
-  uint32_t classes_;
+  FakeSamples samples_;
 };
 
 // What left an engine: of each parameter the sum, and the metrics.
