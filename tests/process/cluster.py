@@ -294,3 +294,16 @@ class ProcessTest(unittest.TestCase):
     def assert_all_done(self, tasks):
         for task in tasks:
             self.assertEqual(task.wait(), 0, f"{task}\n{task.err}")
+
+
+class DisturbedRunTest(ProcessTest):
+    """Tests that disturb a run of the flags FLAGS: `want` is the hash of the undisturbed one."""
+    FLAGS = []
+    undisturbed = {}  # hashes by flags, once some test has computed them
+
+    def setUp(self):
+        super().setUp()
+        key = tuple(map(str, self.FLAGS))
+        if key not in self.undisturbed:
+            self.undisturbed[key] = self.train(*self.FLAGS, out="undisturbed")
+        self.want = self.undisturbed[key]

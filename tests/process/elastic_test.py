@@ -8,14 +8,8 @@ STEPS = 1200  # enough to be in the middle of when something happens
 LONG = ["--set", f"train.steps={STEPS}", "--set", "train.checkpoint_every=0", "--set", "train.log_every=1"]
 
 
-class ElasticTest(cluster.ProcessTest):
-    undisturbed = []  # the hash, once some test has computed it
-
-    def setUp(self):
-        super().setUp()
-        if not self.undisturbed:
-            self.undisturbed.append(self.train(*LONG, out="undisturbed"))
-        self.want = self.undisturbed[0]
+class ElasticTest(cluster.DisturbedRunTest):
+    FLAGS = LONG
 
     def start_all(self, workers, ps, *flags):
         """The ps tasks and the workers of a cluster, and a function that starts one more task."""

@@ -9,14 +9,8 @@ STEPS = 1200  # enough to be in the middle of when something happens
 LONG = ["--set", f"train.steps={STEPS}", "--set", "train.checkpoint_every=100", "--set", "train.log_every=1"]
 
 
-class FaultTest(cluster.ProcessTest):
-    undisturbed = []  # the hash, once some test has computed it
-
-    def setUp(self):
-        super().setUp()
-        if not self.undisturbed:
-            self.undisturbed.append(self.train(*LONG, out="undisturbed"))
-        self.want = self.undisturbed[0]
+class FaultTest(cluster.DisturbedRunTest):
+    FLAGS = LONG
 
     def launch(self, *shape, out="out", extra=()):
         return self.start("launch", self.run_toml, *shape, *LONG, *extra, "--out", self.path(out))
