@@ -22,10 +22,10 @@ Coordinator::Coordinator(CoordinatorOptions options, const ps::BlockTable& table
       rated_(options_.first_step),
       rule_(options_.rule ? options_.rule : consistency::synchronous()),
       leases_(options_.first_step * options_.micro_batches, rule_->mode().push_every),
-      steps_(options_.steps),
-      dots_(table),
-      iteration_(options_.first_step) {
-  if (options_.lbfgs) lbfgs_.emplace(*options_.lbfgs, !options_.checkpoint.empty());
+      steps_(options_.steps) {
+  if (options_.lbfgs)
+    full_batch_.emplace(
+        FullBatch{.lbfgs = {*options_.lbfgs, !options_.checkpoint.empty()}, .dots = DotSum(table), .iteration = step_});
   for (const TaskInfo& info : options_.tasks) {
     const auto rank = static_cast<wire::Rank>(tasks_.size());
     tasks_.push_back({.info = info, .server = static_cast<uint32_t>(servers_.size()), .committed = step_});
@@ -210,7 +210,7 @@ bool Coordinator::passes(int64_t version, int64_t every) const {
 bool Coordinator::snapshot_due(int64_t version) const {
   if (options_.checkpoint_folder.empty()) return false;
   // An optimizer may find nothing better than where a new run begins.
-  if (version <= options_.first_step && !(lbfgs_ && options_.checkpoint.empty())) return false;
+  if (version <= options_.first_step && !(full_batch_ && options_.checkpoint.empty())) return false;
   return version == steps_ || interrupted_ || passes(version, options_.checkpoint_every);
 }
 
@@ -231,7 +231,7 @@ void Coordinator::proceed() {
     snapshot_ordered_ = shown();
     snapshot_error_.clear();
     send_to_servers(
-        wire::Snapshot{.version = step_, .folder = options_.checkpoint_folder, .step = lbfgs_ ? iteration_ : -1});
+        wire::Snapshot{.version = step_, .folder = options_.checkpoint_folder, .step = full_batch_ ? shown() : -1});
   }
   if (eval_due(shown()) && evaluated_ < shown()) {
     phase_ = Phase::kEvaluating;
@@ -297,7 +297,7 @@ void Coordinator::interrupt() {
       return;
     case Phase::kTraining:
       if (again || !enough_workers()) break;
-      lbfgs_ ? shorten_vectors() : shorten_segment();
+      full_batch_ ? shorten_vectors() : shorten_segment();
       return;
     case Phase::kEvaluating:
     case Phase::kBoundary:

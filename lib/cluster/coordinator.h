@@ -19,7 +19,7 @@
 #include "base/result.h"
 #include "cluster/coordinator_events.h"
 #include "cluster/coordinator_options.h"
-#include "cluster/dot_sum.h"
+#include "cluster/full_batch.h"
 #include "cluster/lease_book.h"
 #include "cluster/metric_tree.h"
 #include "cluster/norm_sum.h"
@@ -108,12 +108,12 @@ class Coordinator {
   void report_step(const Metrics& metrics);
   // Full-batch optimizers (coordinator_vectors.cc).
   void start_vectors();
-  void send_order(const optim::VectorOrder& order);
+  void send_order(const optim::VectorOrder& order, FullBatch::Stage stage);
   void advance_vectors();
   void iterated(optim::Lbfgs::Progress progress, const Metrics& metrics, bool first);
   void shorten_vectors();
   // How the version that the servers stand at is called: the run's step.
-  int64_t shown() const { return lbfgs_ ? iteration_ : step_; }
+  int64_t shown() const { return full_batch_ ? full_batch_->iteration : step_; }
   void send_to_servers(const wire::Message& message);
   // Reports what is complete, and goes on to the boundary.
   void advance();
@@ -164,13 +164,7 @@ class Coordinator {
   Metrics filling_;
   uint32_t filled_ = 0;  // micro-batches
   int64_t steps_ = 0;    // of the run; fewer than planned where an optimizer has converged
-  // Full-batch optimizers:
-  std::optional<optim::Lbfgs> lbfgs_;
-  DotSum dots_;
-  uint32_t orders_ = 0;  // of step_
-  int64_t iteration_ = 0;
-  bool vectors_begun_ = false, measuring_ = false, committing_ = false, at_boundary_ = false;
-  std::optional<optim::VectorOrder> next_order_;
+  std::optional<FullBatch> full_batch_;
   std::optional<MetricTree> eval_;
   int64_t evaluated_ = -1, snapshot_ordered_ = -1;
   std::optional<SnapshotUnderWay> snapshot_;

@@ -17,9 +17,9 @@ constexpr size_t kLeases = 2;
 
 void Coordinator::start_segment() {
   phase_ = Phase::kTraining;
-  until_ = lbfgs_ ? step_ + 1 : next_boundary();
+  until_ = full_batch_ ? step_ + 1 : next_boundary();
   progressed();
-  if (lbfgs_) return start_vectors();
+  if (full_batch_) return start_vectors();
   send_rates();
   stragglers_.opened(step_, now_);
   leases_.extend(until_ * options_.micro_batches);
@@ -242,7 +242,7 @@ Status Coordinator::on(wire::Rank from, const wire::NormPartial& m) {
 }
 
 void Coordinator::advance() {
-  if (lbfgs_) return advance_vectors();
+  if (full_batch_) return advance_vectors();
   while (phase_ == Phase::kTraining && step_ < until_) {
     const auto metrics = metrics_.find(step_);
     if (metrics == metrics_.end()) return;

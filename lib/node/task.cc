@@ -17,7 +17,7 @@ constexpr Nanoseconds kWordFromCoordinator = 5 * kSecond;
 
 enum class Role { kCoordinator, kServer, kWorker, kDesk, kTask };
 
-// Which role of a task a message is for.
+// Which role of a task a message is for. Without a default: the compiler names a message that has no place here.
 Role receiver(const wire::Message& message) {
   using T = wire::MessageType;
   switch (std::visit([](const auto& m) { return m.kType; }, message)) {
@@ -54,9 +54,38 @@ Role receiver(const wire::Message& message) {
     case T::kPutStaged:
     case T::kPutOrder:
       return Role::kDesk;
-    default:
+    case T::kBegin:
+    case T::kStop:
       return Role::kTask;
+    // Of connections, and of guests, whom the desk meets before.
+    case T::kHello:
+    case T::kWelcome:
+    case T::kRefuse:
+    case T::kHeartbeat:
+    case T::kMemoryOffered:
+    case T::kMemoryShared:
+    case T::kMemoryGone:
+    case T::kMemoryRead:
+    case T::kGuest:
+    case T::kAskRun:
+    case T::kRunInfo:
+    case T::kTaskPlace:
+    case T::kNamedTensor:
+    case T::kAskStanding:
+    case T::kStanding:
+    case T::kRead:
+    case T::kTensorChunk:
+    case T::kReadDone:
+    case T::kPut:
+    case T::kPutRanges:
+    case T::kPutChunk:
+    case T::kPutDone:
+    case T::kAskStatus:
+    case T::kStatusRow:
+    case T::kStatusEnd:
+      break;
   }
+  return Role::kTask;
 }
 
 std::vector<wire::Rank> ranks_of(const cluster::ClusterSpec& spec, const std::vector<cluster::Task>& tasks) {
