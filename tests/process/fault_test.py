@@ -53,8 +53,10 @@ class LostWorker(FaultTest):
         self.assertEqual(self.model_hash("out"), self.want)
 
     def test_frozen(self):
-        # peer_timeout is in the run file, so that all tasks have the same.
-        launcher = self.launch("--workers", 2, "--ps", 1, extra=["--set", "train.peer_timeout=2"])
+        # peer_timeout is in the run file, so that all tasks have the same. Others who compute its share would be done
+        # before it is given up.
+        launcher = self.launch("--workers", 2, "--ps", 1,
+                               extra=["--set", "train.peer_timeout=2", "--set", "train.speculation=false"])
         self.wait_for_step(launcher, "out", 5)
         pid = self.task_pid("worker", 1)
         os.kill(pid, signal.SIGSTOP)
