@@ -16,6 +16,7 @@
 #include "node/run_definition.h"
 #include "node/stage_estimate.h"
 #include "ps/block_table.h"
+#include "ps/row_index.h"
 #include "traffic_table.h"
 
 namespace dtrain::cmd {
@@ -126,23 +127,43 @@ std::string mode_text(const node::RunDefinition& run, int64_t micro_batches) {
   return out;
 }
 
+std::string rows_text(const node::MemoryEstimate& memory) {
+  return memory.rows > 0 ? fmt::format(", rows of sparse tables {}", bytes_text(memory.rows)) : "";
+}
+
 Status print_memory(const node::RunDefinition& run, const ps::BlockTable& table, uint32_t k, uint32_t workers,
                     bool alone) {
   if (alone) {
     DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory, node::estimate_memory_alone(run, table, k));
-    fmt::print("memory in one process: {} (activations {}, parameters {}, gradients {}, ", bytes_text(memory.process()),
-               bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients));
+    fmt::print("memory in one process: {} (activations {}, parameters {}, gradients {}{}, ",
+               bytes_text(memory.process()), bytes_text(memory.activations), bytes_text(memory.parameters),
+               bytes_text(memory.gradients), rows_text(memory));
     fmt::print("optimizer state {}, sums under way at most {}{})\n", bytes_text(memory.slots), bytes_text(memory.sums),
                mode_memory(memory.own_steps, memory.behind));
   }
   DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory, node::estimate_memory(run, table, k, workers));
   fmt::print("memory of a worker: {} (activations {}, parameters {}, gradients {}{})\n", bytes_text(memory.worker()),
              bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients),
-             mode_memory(memory.own_steps, 0));
+             mode_memory(memory.own_steps, 0) + rows_text(memory));
   fmt::print("memory of the fullest server: {} (two versions {}, optimizer state {}, sums under way at most {}{})\n",
              bytes_text(memory.server()), bytes_text(memory.versions), bytes_text(memory.slots),
              bytes_text(memory.sums), mode_memory(0, memory.behind));
   return {};
+}
+
+void print_tables(const node::RunDefinition& run, const ps::RowSpace& space) {
+  const auto slots = static_cast<double>(run.optimizer.optimizer->slots());
+  for (const ps::RowSpace::Table& t : space.tables()) {
+    const double row = static_cast<double>(t.width) * sizeof(float);
+    const int64_t used = run.network->rows_used(t.parameter, run.spec.train.batch);
+    fmt::print(
+        "sparse table {}: {} rows of {}, {} if all were used; a step uses at most {}, a row that was used takes {} "
+        "on its server\n",
+        run.network->parameters()[static_cast<size_t>(t.parameter)].name, t.rows, t.width,
+        bytes_text(row * static_cast<double>(t.rows)), used,
+        bytes_text(row * (1 + slots) + static_cast<double>(ps::RowIndex::bytes_for(1)) + sizeof(uint64_t)));
+  }
+  if (!space.empty()) fmt::print("\n");
 }
 
 // Where the columns of a table stand in a sample.
@@ -234,6 +255,7 @@ Status check(const CheckFlags& flags) {
 
   const ps::BlockTable table(run.network->parameters(), servers);
   print_servers(table, run.optimizer.optimizer->slots(), flags.blocks);
+  print_tables(run, table.rows());
   print_traffic(table.parameters(), counts, static_cast<uint32_t>(k), run.rule->mode(), bandwidths);
   const bool alone = !given && cluster.size() == 1;
   return print_memory(run, table, static_cast<uint32_t>(k), workers, alone);

@@ -36,8 +36,9 @@ Status eval(const EvalFlags& flags) {
   const config::Value& table = test ? *run.spec.data_test : run.spec.data_train;
   DTRAIN_TRY_ASSIGN(const auto data, run.open_part(table, test ? "data.test" : "data.train", files, model.learnt));
   const config::Value* const threads = table.find("threads");  // that the data open says that it is right
-  DTRAIN_TRY_ASSIGN(const Metrics m, node::evaluate(run, *data, flags.batch, model.parameters,
-                                                    threads ? static_cast<size_t>(threads->as_integer()) : 1));
+  DTRAIN_TRY_ASSIGN(const Metrics m,
+                    node::evaluate(run, *data, flags.batch, model.parameters,
+                                   threads ? static_cast<size_t>(threads->as_integer()) : 1, model.rows.get()));
   const node::AnswerShares shares = node::answer_shares(run.network->labels(), m);
   if (flags.json) {
     std::string text;

@@ -141,6 +141,9 @@ Result<std::unique_ptr<watch::ConsistentRead>> RunGuest::read(const std::vector<
   options.version = version;
   for (const uint32_t i : tensors) {
     const wire::NamedTensor& t = tensors_[i];
+    if (static_cast<ParameterKind>(t.kind) == ParameterKind::kSparse)
+      return fail(ExitCode::kUsage, fmt::format("'{}' is a sparse table, which is not read as a whole: name the others",
+                                                net::printable(t.name)));
     if (gradient && t.kind != static_cast<uint8_t>(ParameterKind::kTrainable))
       return fail(
           ExitCode::kUsage,

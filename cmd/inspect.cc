@@ -53,7 +53,9 @@ Status inspect_checkpoint(const FileSystem& files, const std::string& folder, bo
     fmt::print("{:<40} {:<4} {}{}\n", p.name, name_of(p.dtype), to_string(p.shape),
                p.kind == checkpoint::ParameterKind::kStatistic ? "  (running statistic)"
                : p.kind == checkpoint::ParameterKind::kFrozen  ? "  (frozen)"
-                                                               : "");
+               : p.kind == checkpoint::ParameterKind::kSparse
+                   ? fmt::format("  (sparse: {} rows kept)", reader.rows(p.name))
+                   : "");
   fmt::print("optimizer state: {}\n", m.slots.empty() ? "none" : fmt::format("{}", fmt::join(m.slots, ", ")));
   for (const auto& file : m.files) fmt::print("{}: {} bytes, sha256 {}\n", file.name, file.bytes, to_hex(file.sha256));
   return {};

@@ -24,6 +24,16 @@ node::ParameterSource source_of(std::shared_ptr<const checkpoint::LogicalReader>
   };
 }
 
+// With what it reads from.
+template <typename Reader>
+std::shared_ptr<const node::RowSource> rows_of(std::shared_ptr<Reader> reader) {
+  std::shared_ptr<const node::RowSource> rows = node::RowSource::of(*reader);
+  const node::RowSource* const pointer = rows.get();
+  auto both = std::make_shared<std::pair<std::shared_ptr<Reader>, std::shared_ptr<const node::RowSource>>>(
+      std::move(reader), std::move(rows));
+  return {std::move(both), pointer};
+}
+
 }  // namespace
 
 Result<Model> open_model(FileSystem& files, const std::string& path) {
@@ -37,7 +47,8 @@ Result<Model> open_model(FileSystem& files, const std::string& path) {
     DTRAIN_TRY_ASSIGN(auto opened, checkpoint::LogicalReader::open(files, model.path));
     DTRAIN_TRY(checkpoint::verify_files(files, model.path, opened.manifest()));
     DTRAIN_TRY_ASSIGN(auto learnt, learnt_of(opened.manifest().metadata));
-    return Model{source_of(std::make_shared<checkpoint::LogicalReader>(std::move(opened))), std::move(learnt)};
+    const auto reader = std::make_shared<checkpoint::LogicalReader>(std::move(opened));
+    return Model{source_of(reader), rows_of(reader), std::move(learnt)};
   }
   DTRAIN_TRY_ASSIGN(auto opened, checkpoint::SafetensorsReader::open(files, model.path));
   DTRAIN_TRY_ASSIGN(auto learnt, learnt_of(opened.metadata()));
@@ -46,7 +57,7 @@ Result<Model> open_model(FileSystem& files, const std::string& path) {
                  return checkpoint::read_model_tensor(*reader, p.name, DType::kF32, p.shape,
                                                       std::as_writable_bytes(into));
                },
-               std::move(learnt)};
+               rows_of(reader), std::move(learnt)};
 }
 
 }  // namespace dtrain::cmd

@@ -1,6 +1,7 @@
 // A model that a user names, opened: its parameters, and what it carries of its training data.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "base/file_system.h"
@@ -12,6 +13,7 @@ namespace dtrain::cmd {
 
 struct Model {
   node::ParameterSource parameters;
+  std::shared_ptr<const node::RowSource> rows;  // of sparse tables
   node::Learnt learnt;
 };
 

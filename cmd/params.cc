@@ -41,6 +41,8 @@ const char* kind_text(uint8_t kind) {
       return "statistic";
     case ParameterKind::kFrozen:
       return "frozen";
+    case ParameterKind::kSparse:
+      return "sparse";
   }
   return "?";
 }

@@ -118,7 +118,8 @@ Status predict(const PredictFlags& flags) {
     DTRAIN_TRY(output.write(table.header()));
     DTRAIN_TRY(node::predict(
         run, *data, flags.batch, model.parameters,
-        [&](int64_t sample, std::span<const float> answer) { return output.write(table.row(sample, answer)); }));
+        [&](int64_t sample, std::span<const float> answer) { return output.write(table.row(sample, answer)); },
+        model.rows.get()));
     return output.finish();
   };
   const Status done = write_all();

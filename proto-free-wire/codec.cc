@@ -87,6 +87,16 @@ const char* name_of_known(MessageType type) {
       return "StageValue";
     case MessageType::kStageDone:
       return "StageDone";
+    case MessageType::kRowPull:
+      return "RowPull";
+    case MessageType::kRows:
+      return "Rows";
+    case MessageType::kRowsGone:
+      return "RowsGone";
+    case MessageType::kRowPush:
+      return "RowPush";
+    case MessageType::kRowsTaken:
+      return "RowsTaken";
     case MessageType::kGuest:
       return "Guest";
     case MessageType::kAskRun:
@@ -313,7 +323,8 @@ std::string name_of(MessageType type) {
 
 bool takes_payload(MessageType type) {
   return type == MessageType::kNodeChunk || type == MessageType::kParameterChunk || type == MessageType::kShardPart ||
-         type == MessageType::kTensorChunk || type == MessageType::kPutChunk || type == MessageType::kStageValue;
+         type == MessageType::kTensorChunk || type == MessageType::kPutChunk || type == MessageType::kStageValue ||
+         type == MessageType::kRows || type == MessageType::kRowPush;
 }
 
 Result<Message> make_default(MessageType type) {

@@ -42,6 +42,11 @@
 #include "proto-free-wire/messages/read_done.h"
 #include "proto-free-wire/messages/ready.h"
 #include "proto-free-wire/messages/refuse.h"
+#include "proto-free-wire/messages/row_pull.h"
+#include "proto-free-wire/messages/row_push.h"
+#include "proto-free-wire/messages/rows.h"
+#include "proto-free-wire/messages/rows_gone.h"
+#include "proto-free-wire/messages/rows_taken.h"
 #include "proto-free-wire/messages/run_info.h"
 #include "proto-free-wire/messages/shard_part.h"
 #include "proto-free-wire/messages/snapshot.h"
@@ -69,9 +74,9 @@ using Message =
     std::variant<Hello, Welcome, Refuse, Heartbeat, MemoryOffered, MemoryShared, MemoryGone, MemoryRead, Join, Begin,
                  Ready, Assign, Rates, Committed, NormPartial, NormFactor, Snapshot, SnapshotDone, MetricNode, Stop,
                  Stopped, Failure, ShardPart, WorkDone, WorkerRates, VectorOrder, VectorDots, Offer, Take, NodeChunk,
-                 Absorbed, Pull, ParameterChunk, Gone, StageValue, StageDone, Guest, AskRun, RunInfo, TaskPlace,
-                 NamedTensor, AskStanding, Standing, Read, TensorChunk, ReadDone, Put, PutRanges, PutChunk, PutStaged,
-                 PutOrder, PutDone, TaskStatus, AskStatus, StatusRow, StatusEnd>;
+                 Absorbed, Pull, ParameterChunk, Gone, StageValue, StageDone, RowPull, Rows, RowsGone, RowPush, RowsTaken,
+                 Guest, AskRun, RunInfo, TaskPlace, NamedTensor, AskStanding, Standing, Read, TensorChunk, ReadDone, Put,
+                 PutRanges, PutChunk, PutStaged, PutOrder, PutDone, TaskStatus, AskStatus, StatusRow, StatusEnd>;
 
 // The tensor bytes behind a message. They are not copied on their way to the socket: `owner` keeps them alive, and
 // whoever sends promises not to change them while it is held.

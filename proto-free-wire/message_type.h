@@ -46,6 +46,12 @@ enum class MessageType : uint16_t {
   // between the workers that compute one network
   kStageValue = 40,
   kStageDone = 41,
+  // rows of sparse tables: workers and shard servers
+  kRowPull = 44,
+  kRows = 45,
+  kRowsGone = 46,
+  kRowPush = 47,
+  kRowsTaken = 48,
   // guests, who look at a run from outside, and how tasks are doing
   kGuest = 50,
   kAskRun = 51,

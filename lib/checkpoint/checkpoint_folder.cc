@@ -52,10 +52,11 @@ Status verify_file(const FileSystem& files, const std::string& path, const Manif
 std::string CheckpointFolder::path_of(int64_t step) const { return root_ + "/" + folder_name(kStep, step); }
 std::string CheckpointFolder::temporary_path(int64_t step) const { return root_ + "/" + folder_name(kTemporary, step); }
 
-Result<ManifestFile> CheckpointFolder::write_shard(int64_t step, int64_t server, std::span<const ShardBlock> blocks) {
+Result<ManifestFile> CheckpointFolder::write_shard(int64_t step, int64_t server, std::span<const ShardBlock> blocks,
+                                                   std::span<const ShardRows> rows) {
   const std::string directory = temporary_path(step);
   DTRAIN_TRY(here(files_.make_directories(directory)));
-  return checkpoint::write_shard(files_, directory, step, server, blocks);
+  return checkpoint::write_shard(files_, directory, step, server, blocks, rows);
 }
 
 Result<ManifestFile> CheckpointFolder::put_shard(int64_t step, int64_t server, ByteSpan bytes) {

@@ -25,7 +25,8 @@ class CheckpointFolder {
   std::string path_of(int64_t step) const;
 
   // A server's part of the snapshot of `step`. May be repeated: the last one counts.
-  Result<ManifestFile> write_shard(int64_t step, int64_t server, std::span<const ShardBlock> blocks);
+  Result<ManifestFile> write_shard(int64_t step, int64_t server, std::span<const ShardBlock> blocks,
+                                   std::span<const ShardRows> rows = {});
   // A shard file that came from elsewhere as bytes, for hosts that share no disk. `bytes` as write_shard wrote them.
   Result<ManifestFile> put_shard(int64_t step, int64_t server, ByteSpan bytes);
   // The coordinator's part, when all servers have written. Where a sound checkpoint of this step is there already it

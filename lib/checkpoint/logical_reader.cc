@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/nearest.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/shard.h"
@@ -25,6 +26,12 @@ Result<LogicalReader> LogicalReader::open(const FileSystem& files, const std::st
   for (auto& [key, pieces] : reader.pieces_)
     std::sort(pieces.begin(), pieces.end(),
               [](const Piece& a, const Piece& b) { return std::pair(a.first, a.count) < std::pair(b.first, b.count); });
+  for (const ManifestParameter& p : reader.manifest_.parameters) {
+    if (p.kind != ParameterKind::kSparse) continue;
+    RowTable& table = reader.tables_[p.name];
+    table.width = p.shape[1];
+    DTRAIN_TRY(reader.read_row_numbers(p, table));
+  }
   DTRAIN_TRY(reader.check_complete());
   return reader;
 }
@@ -46,6 +53,14 @@ Status LogicalReader::add_file(const FileSystem& files, const ManifestFile& entr
     if (!parameter || !slot_known)
       return fail(ExitCode::kCheckpoint,
                   fmt::format("'{}' holds '{}', which the manifest does not list", file.path(), tensor.name));
+    if ((parameter->kind == ParameterKind::kSparse) != (name->part != ShardTensorName::Part::kElements))
+      return fail(ExitCode::kCheckpoint,
+                  fmt::format("'{}': '{}' is {} of a sparse table, other than the manifest says", file.path(),
+                              tensor.name, parameter->kind == ParameterKind::kSparse ? "no part" : "a part"));
+    if (parameter->kind == ParameterKind::kSparse) {
+      DTRAIN_TRY(add_rows(file, tensor, *parameter, *name));
+      continue;
+    }
     if (tensor.dtype != parameter->dtype || tensor.shape.rank() != 1)
       return fail(ExitCode::kCheckpoint,
                   fmt::format("'{}': '{}' has type {} and shape {}, a flat list of {} is expected", file.path(),
@@ -55,8 +70,98 @@ Status LogicalReader::add_file(const FileSystem& files, const ManifestFile& entr
   return {};
 }
 
+Status LogicalReader::add_rows(const SafetensorsReader& file, const TensorInfo& tensor,
+                               const ManifestParameter& parameter, const ShardTensorName& name) {
+  RowTable& table = tables_[parameter.name];
+  if (table.pieces.empty() || table.pieces.back().file != &file) table.pieces.push_back({&file, nullptr, {}});
+  RowPiece& piece = table.pieces.back();
+  const bool numbers = name.part == ShardTensorName::Part::kRows;
+  (numbers ? piece.rows : piece.values[name.slot]) = &tensor;
+  const bool right =
+      numbers ? tensor.dtype == DType::kI64 && tensor.shape.rank() == 1
+              : tensor.dtype == DType::kF32 && tensor.shape.rank() == 2 && tensor.shape[1] == parameter.shape[1];
+  if (right) return {};
+  return fail(ExitCode::kCheckpoint,
+              fmt::format("'{}': '{}' has type {} and shape {}, which rows of {} do not", file.path(), tensor.name,
+                          name_of(tensor.dtype), to_string(tensor.shape), to_string(parameter.shape)));
+}
+
+// Which rows there are, in order; each must be there once, with all its slots.
+Status LogicalReader::read_row_numbers(const ManifestParameter& parameter, RowTable& table) const {
+  const auto wrong = [&](const RowPiece& piece, const std::string& what) {
+    return fail(ExitCode::kCheckpoint,
+                fmt::format("'{}': the rows of '{}' {}", piece.file->path(), parameter.name, what));
+  };
+  for (size_t p = 0; p < table.pieces.size(); ++p) {
+    const RowPiece& piece = table.pieces[p];
+    const int64_t n = piece.rows ? piece.rows->shape[0] : -1;
+    if (piece.values.size() != manifest_.slots.size() + 1 ||
+        std::any_of(piece.values.begin(), piece.values.end(), [&](const auto& v) { return v.second->shape[0] != n; }))
+      return wrong(piece, "lack some numbers, values or slots");
+    std::vector<int64_t> rows(static_cast<size_t>(n));
+    DTRAIN_TRY(piece.file->read(*piece.rows, 0, std::as_writable_bytes(std::span(rows))));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i] < 0 || rows[i] >= parameter.shape[0] || (i > 0 && rows[i] <= rows[i - 1]))
+        return wrong(piece, fmt::format("hold {} where it cannot be", rows[i]));
+      table.places.push_back({rows[i], i, static_cast<uint32_t>(p)});
+    }
+  }
+  std::sort(table.places.begin(), table.places.end(),
+            [](const RowPlace& a, const RowPlace& b) { return a.row < b.row; });
+  const auto twice = std::adjacent_find(table.places.begin(), table.places.end(),
+                                        [](const RowPlace& a, const RowPlace& b) { return a.row == b.row; });
+  if (twice != table.places.end())
+    return wrong(table.pieces[twice->piece], fmt::format("hold {} a second time", twice->row));
+  return {};
+}
+
+const LogicalReader::RowTable& LogicalReader::table_of(std::string_view parameter) const {
+  const auto at = tables_.find(parameter);
+  DTRAIN_CHECK(at != tables_.end(), "'{}' is no sparse table", parameter);
+  return at->second;
+}
+
+int64_t LogicalReader::rows(std::string_view parameter) const {
+  return static_cast<int64_t>(table_of(parameter).places.size());
+}
+
+void LogicalReader::read_rows(std::string_view parameter, int64_t first, std::span<int64_t> into) const {
+  const std::vector<RowPlace>& places = table_of(parameter).places;
+  DTRAIN_CHECK(first >= 0 && static_cast<size_t>(first) + into.size() <= places.size(), "'{}'", parameter);
+  for (size_t i = 0; i < into.size(); ++i) into[i] = places[static_cast<size_t>(first) + i].row;
+}
+
+// Rows that follow each other lie, in each file, in one piece.
+Status LogicalReader::read_row_values(std::string_view parameter, std::string_view slot, int64_t first,
+                                      std::span<float> into) const {
+  const RowTable& table = table_of(parameter);
+  const auto width = static_cast<size_t>(table.width), n = into.size() / width;
+  DTRAIN_CHECK(into.size() % width == 0 && first >= 0 && static_cast<size_t>(first) + n <= table.places.size(), "'{}'",
+               parameter);
+  const std::span<const RowPlace> places = std::span(table.places).subspan(static_cast<size_t>(first), n);
+  std::vector<float> read;
+  for (size_t p = 0; p < table.pieces.size(); ++p) {
+    const auto mine = [&](const RowPlace& place) { return place.piece == p; };
+    const auto begin = std::find_if(places.begin(), places.end(), mine);
+    if (begin == places.end()) continue;
+    const RowPiece& piece = table.pieces[p];
+    const auto values = piece.values.find(std::string(slot));
+    if (values == piece.values.end())
+      return fail(ExitCode::kCheckpoint, fmt::format("'{}' holds no {}{}", folder_, describe(parameter, slot),
+                                                     suggestion(slot, manifest_.slots)));
+    read.resize(static_cast<size_t>(std::count_if(places.begin(), places.end(), mine)) * width);
+    DTRAIN_TRY(piece.file->read(*values->second, begin->index * width * sizeof(float),
+                                std::as_writable_bytes(std::span(read))));
+    size_t at = 0;
+    for (size_t i = 0; i < n; ++i)
+      if (mine(places[i])) std::copy_n(read.data() + at++ * width, width, into.data() + i * width);
+  }
+  return {};
+}
+
 Status LogicalReader::check_complete() const {
   for (const ManifestParameter& p : manifest_.parameters) {
+    if (p.kind == ParameterKind::kSparse) continue;  // which rows there should be nobody knows
     DTRAIN_TRY(check_covered(p, ""));
     for (const std::string& slot : manifest_.slots) {
       if (p.kind == ParameterKind::kParameter) {

@@ -19,7 +19,8 @@ constexpr int kMaxDepth = 4;
 using KindName = std::pair<ParameterKind, std::string_view>;
 constexpr KindName kKindNames[] = {{ParameterKind::kParameter, "parameter"},
                                    {ParameterKind::kStatistic, "statistic"},
-                                   {ParameterKind::kFrozen, "frozen"}};
+                                   {ParameterKind::kFrozen, "frozen"},
+                                   {ParameterKind::kSparse, "sparse"}};
 
 // The last lines of a manifest: the digest of all the text before them.
 std::string seal(std::string_view text) { return fmt::format(",\n \"sha256\": \"{}\"\n}}\n", to_hex(sha256(text))); }
@@ -126,6 +127,8 @@ ManifestParameter read_parameter(const ordered_json& item, std::string& error) {
       dims.push_back(d.get<int64_t>());
   }
   p.shape = Shape(std::move(dims));
+  if (p.kind == ParameterKind::kSparse && (p.shape.rank() != 2 || p.dtype != DType::kF32))
+    in.complain(fmt::format("parameter '{}' is a sparse table, but no matrix of F32", p.name));
   if (!bytes_of(p.dtype, p.shape))
     in.complain(fmt::format("parameter '{}' is too large: {}", p.name, to_string(p.shape)));
   return p;

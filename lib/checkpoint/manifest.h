@@ -20,6 +20,7 @@ enum class ParameterKind {
   kParameter,  // trained: has every optimizer slot, of its own type and number of elements
   kStatistic,  // running statistics: no slots
   kFrozen,     // never changes: no slots
+  kSparse,     // a table [rows, width] of which only some rows are held, each with every optimizer slot
 };
 
 struct ManifestParameter {

@@ -1,5 +1,6 @@
 // The model without the training: all parameters and running statistics as one safetensors file with PyTorch's names
-// and shapes, and the hashes that say whether two of them, or two checkpoints, are the same to the last bit.
+// and shapes, a sparse table as the rows that are kept of it (`<name>.rows`, I64, ascending; `<name>.values`, [rows,
+// width]), and the hashes that say whether two of them, or two checkpoints, are the same to the last bit.
 #pragma once
 
 #include <optional>

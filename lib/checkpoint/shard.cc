@@ -40,7 +40,10 @@ std::optional<std::string> unescaped(std::string_view text) {
 }  // namespace
 
 std::string to_string(const ShardTensorName& name) {
-  std::string text = fmt::format("{}@{}", escaped(name.parameter), name.first);
+  const bool elements = name.part == ShardTensorName::Part::kElements;
+  std::string text = fmt::format(
+      "{}@{}", escaped(name.parameter),
+      elements ? std::to_string(name.first) : (name.part == ShardTensorName::Part::kRows ? "rows" : "values"));
   if (!name.slot.empty()) text += "#" + escaped(name.slot);
   return text;
 }
@@ -57,6 +60,13 @@ std::optional<ShardTensorName> shard_tensor_name(std::string_view text) {
   }
   std::optional<std::string> parameter = unescaped(text.substr(0, at)), slot_name = unescaped(slot);
   ShardTensorName name;
+  if (place == "rows" || place == "values") {
+    if (!parameter || !slot_name || (place == "rows" && !slot.empty())) return std::nullopt;
+    name.part = place == "rows" ? ShardTensorName::Part::kRows : ShardTensorName::Part::kValues;
+    name.parameter = std::move(*parameter);
+    name.slot = std::move(*slot_name);
+    return name;
+  }
   const auto [end, error] = std::from_chars(place.data(), place.data() + place.size(), name.first);
   if (!parameter || !slot_name || error != std::errc() || end != place.data() + place.size() || name.first < 0)
     return std::nullopt;
@@ -66,7 +76,7 @@ std::optional<ShardTensorName> shard_tensor_name(std::string_view text) {
 }
 
 Result<ManifestFile> write_shard(FileSystem& files, const std::string& directory, int64_t step, int64_t server,
-                                 std::span<const ShardBlock> blocks) {
+                                 std::span<const ShardBlock> blocks, std::span<const ShardRows> rows) {
   std::vector<TensorDeclaration> tensors;
   std::map<std::string, ByteSpan> bytes;
   const auto add = [&](const ShardBlock& block, const std::string& slot, ByteSpan content) {
@@ -79,6 +89,21 @@ Result<ManifestFile> write_shard(FileSystem& files, const std::string& directory
   for (const ShardBlock& block : blocks) {
     add(block, "", block.value);
     for (const auto& [slot, content] : block.slots) add(block, slot, content);
+  }
+  for (const ShardRows& table : rows) {
+    const auto add_rows = [&](ShardTensorName name, DType dtype, Shape shape, ByteSpan content) {
+      name.parameter = table.parameter;
+      DTRAIN_CHECK(content.size() == *bytes_of(dtype, shape), "'{}' slot '{}'", name.parameter, name.slot);
+      std::string text = to_string(name);
+      tensors.push_back({text, dtype, std::move(shape)});
+      bytes[std::move(text)] = content;
+    };
+    const auto n = static_cast<int64_t>(table.rows.size());
+    add_rows({.part = ShardTensorName::Part::kRows}, DType::kI64, Shape{n}, std::as_bytes(table.rows));
+    add_rows({.part = ShardTensorName::Part::kValues}, DType::kF32, Shape{n, table.width}, std::as_bytes(table.values));
+    for (const auto& [slot, values] : table.slots)
+      add_rows({.slot = slot, .part = ShardTensorName::Part::kValues}, DType::kF32, Shape{n, table.width},
+               std::as_bytes(values));
   }
   const std::string name = shard_file_name(server);
   const Metadata metadata = {

@@ -26,6 +26,7 @@ class Emitter {
     // Of each parameter: where its gradient, or next value, leaves the program; kNoParameter: it stays a temporary.
     std::vector<ParameterIndex> parameter_outs;
     ValueId labels = kNoValue;
+    ValueId lookup = kNoValue;    // of a layer with a sparse table: which of the micro-batch's rows each token is
     ValueId residual = kNoValue;  // to be added to the layer's output, before the activation; see Layer::fuses_sums
     Shape output_shape;           // with the batch
     ops::Activation activation;   // to follow the layer: fused where that is possible
@@ -41,6 +42,9 @@ class Emitter {
   const Shape& output_shape() const { return setting_.output_shape; }
   int inputs() const { return static_cast<int>(setting_.inputs.size()); }
   ValueId input(int i) const { return setting_.inputs[static_cast<size_t>(i)]; }
+  // Of a layer whose parameter is a sparse table, in place of its tokens: I32 numbers of rows of what parameter() is in
+  // this program, the few rows that the micro-batch uses.
+  ValueId lookup() const { return setting_.lookup; }
   ValueId parameter(int i) const { return setting_.parameters[static_cast<size_t>(i)]; }
   // Where the gradient of parameter i, or the next value of statistic i, is to be written. A layer need not ask whether
   // anybody wants it: an op whose outputs nobody reads is dropped.

@@ -14,6 +14,10 @@ bool is_gradient(const Network& network, ParameterIndex p) {
   return network.parameters()[index(p)].kind == ParameterKind::kTrainable;
 }
 
+bool is_sparse(const Network& network, ParameterIndex p) {
+  return network.parameters()[index(p)].kind == ParameterKind::kSparse;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Executable>> Executable::compile(const Network& network, Mode mode, int64_t micro_batch,
@@ -28,7 +32,7 @@ Result<std::unique_ptr<Executable>> Executable::compile(const Network& network, 
   for (Value& v : program.values) {
     const bool used_at_once = options.own_gradients && v.parameter >= 0 && is_gradient(network, v.parameter);
     if (v.kind == ValueKind::kParameterOut) v.own = v.count > 0 || used_at_once;
-    if (v.kind == ValueKind::kParameter) v.transient = used_at_once;
+    if (v.kind == ValueKind::kParameter) v.transient = used_at_once || is_sparse(network, v.parameter);
   }
   DTRAIN_TRY_ASSIGN(Plan plan, plan_steps(std::move(program), backend, options.compute));
   Stage stage = cut_stage(plan, options.split, options.task);
@@ -67,13 +71,14 @@ void Executable::add_slot(ValueId value, bool output) {
   std::vector<ValueId>& slots = output ? output_values_ : input_values_;
   if (plan_.places[index(value)].space == Plan::Space::kCaller) {
     const ValueId root = plan_.program.root(value);
-    const ValueKind kind = plan_.program.at(root).kind;
-    int32_t which = plan_.program.at(root).parameter;
-    if (kind == ValueKind::kImport) {
+    const Value& of = plan_.program.at(root);
+    int32_t which = of.parameter;
+    if (of.kind == ValueKind::kLookup) which = of.lookup;
+    if (of.kind == ValueKind::kImport) {
       const auto at = std::ranges::lower_bound(stage_.imports, root, {}, &Stage::Import::value);
       which = static_cast<int32_t>(at - stage_.imports.begin());
     }
-    caller_pointers_.push_back({kind, which, static_cast<uint32_t>(slots.size()), output});
+    caller_pointers_.push_back({of.kind, which, static_cast<uint32_t>(slots.size()), output});
   }
   slots.push_back(value);
 }
@@ -124,6 +129,8 @@ void Executable::bind(Lane& lane, const Feed& feed, const Binding& binding) cons
       lane.inputs_[p.slot] = binding.values[index(p.index)];
     } else if (p.kind == ValueKind::kImport) {
       lane.inputs_[p.slot] = feed.imports[index(p.index)];
+    } else if (p.kind == ValueKind::kLookup) {
+      lane.inputs_[p.slot] = feed.lookups[index(p.index)];
     } else {
       lane.inputs_[p.slot] = p.kind == ValueKind::kSample ? feed.samples : feed.labels;
     }

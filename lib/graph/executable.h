@@ -28,10 +28,12 @@ struct Feed {
   const void* labels = nullptr;   // as Network::labels() says, for the micro-batch
   // Of a stage: what other tasks made, by Stage::imports. Where a segment that reads one has not come, it may be null.
   std::span<const void* const> imports = {};
+  // Of each of Network::lookups(): [micro-batch, places] numbers below Network::rows_used().
+  std::span<const int32_t* const> lookups = {};
 };
 
 struct Binding {
-  std::span<const float* const> values;  // of each parameter
+  std::span<const float* const> values;  // of each parameter; of a sparse table [Network::rows_used(), width]
   std::span<float* const> outputs;       // of each: its gradient, or a statistic's next value; empty for evaluation
   Metrics* metrics = nullptr;
   float* prediction = nullptr;  // of Mode::kPredict: [micro-batch, Network::output()…]

@@ -43,6 +43,10 @@ class Layer {
   virtual bool fuses_sums() const { return false; }
   // How many gradients of its output backward() adds up itself; where there are more it gets their sum.
   virtual size_t most_gradients() const { return 1; }
+  // Whether every element of the output is one of its only input's, whatever the values are. Where it is, pick() gets
+  // something for each element of the input (of one sample), and leaves the same for the output.
+  virtual bool picks() const { return false; }
+  virtual void pick(const Shape& /*input*/, const Shape& /*output*/, std::vector<int32_t>& /*places*/) const {}
   // True of a layer that is nothing but the sum of its inputs.
   virtual bool is_sum() const { return false; }
   // True where backward() itself takes a fused activation into account; else the gradient that it gets is already the

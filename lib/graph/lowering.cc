@@ -31,7 +31,14 @@ class Lowering {
     for (size_t p = 0; p < network_.parameters().size(); ++p) {
       Value value{.shape = network_.parameters()[p].shape, .kind = ValueKind::kParameter};
       value.parameter = static_cast<ParameterIndex>(p);
+      if (sparse(value.parameter)) value.shape[0] = network_.rows_used(value.parameter, batch_);
       parameters_.push_back(program_.add(std::move(value)));
+    }
+    for (size_t i = 0; i < network_.lookups().size(); ++i) {
+      const Shape tokens{batch_, static_cast<int64_t>(network_.lookups()[i].places.size())};
+      Value value{.shape = tokens, .dtype = DType::kI32, .kind = ValueKind::kLookup};
+      value.lookup = static_cast<int32_t>(i);
+      lookups_.push_back(program_.add(std::move(value)));
     }
     count_readers();
     count_users();
@@ -121,6 +128,8 @@ class Lowering {
       setting.parameter_outs.push_back(frozen(p) || shared(p) ? Emitter::kNoParameter : p);
     }
     setting.labels = labels_;
+    for (size_t k = 0; k < lookups_.size(); ++k)
+      if (network_.lookups()[k].layer == static_cast<int>(i)) setting.lookup = lookups_[k];
     setting.output_shape = with_batch(batch_, layer.output);
     if (frame.sum != kNone) setting.residual = output_of(frame.residual);
     if (!frame.folded) setting.activation = activation_after(frame.sum != kNone ? static_cast<size_t>(frame.sum) : i);
@@ -171,6 +180,9 @@ class Lowering {
   bool frozen(ParameterIndex p) const {
     return network_.parameters()[static_cast<size_t>(p)].kind == ParameterKind::kFrozen;
   }
+  bool sparse(ParameterIndex p) const {
+    return network_.parameters()[static_cast<size_t>(p)].kind == ParameterKind::kSparse;
+  }
   bool shared(ParameterIndex p) const { return users_[static_cast<size_t>(p)] > 1; }
 
   // The last of a parameter's users, which is the first layer, adds up what all of them gave.
@@ -182,7 +194,7 @@ class Lowering {
       parts.push_back(emit.parameter_gradient(static_cast<int>(i)));
       DTRAIN_CHECK(parts.back() != kNoValue, "layer {} gives no gradient of its parameter {}", layer.name, i);
       if (static_cast<int>(parts.size()) < users_[static_cast<size_t>(p)]) continue;
-      Value sum{.shape = network_.parameters()[static_cast<size_t>(p)].shape, .kind = ValueKind::kParameterOut};
+      Value sum{.shape = program_.at(parameters_[static_cast<size_t>(p)]).shape, .kind = ValueKind::kParameterOut};
       sum.parameter = p;
       emit.op("add", ops::Add{}, parts, {program_.add(std::move(sum))});
     }
@@ -226,7 +238,7 @@ class Lowering {
   const std::string& backend_;
   Program program_;
   ValueId sample_ = kNoValue, labels_ = kNoValue;
-  std::vector<ValueId> parameters_;
+  std::vector<ValueId> parameters_, lookups_;
   std::vector<Frame> frames_;
   std::vector<int> readers_;                 // of each layer
   std::vector<int> users_;                   // of each parameter: the layers' places that it has

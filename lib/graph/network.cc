@@ -1,11 +1,20 @@
 #include "graph/network.h"
 
+#include <algorithm>
+
 namespace dtrain::graph {
 
 int64_t Network::trainable_elements() const {
   int64_t n = 0;
   for (const NetworkLayer& l : layers_) n += l.parameter_elements;
   return n;
+}
+
+int64_t Network::rows_used(ParameterIndex table, int64_t samples) const {
+  int64_t tokens = 0;
+  for (const TableLookup& l : lookups_)
+    if (l.table == table) tokens += samples * static_cast<int64_t>(l.places.size());
+  return std::min(tokens, parameters_[static_cast<size_t>(table)].shape[0]);
 }
 
 double Network::forward_flops() const {

@@ -13,6 +13,7 @@
 #include "graph/label_spec.h"
 #include "graph/layer.h"
 #include "graph/orthogonal.h"
+#include "graph/table_lookup.h"
 #include "tensor/parameter.h"
 
 namespace dtrain::graph {
@@ -48,8 +49,12 @@ class Network {
   Prediction prediction() const { return layers_.back().layer->prediction(); }
   // In the order of the forward pass, named as PyTorch would.
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
-  int64_t trainable_elements() const;
-  double forward_flops() const;  // for one sample
+  // Of sparse tables, in the order of the layers.
+  const std::vector<TableLookup>& lookups() const { return lookups_; }
+  // The most rows of a sparse table that so many samples can use: what it has in a program.
+  int64_t rows_used(ParameterIndex table, int64_t samples) const;
+  int64_t trainable_elements() const;  // without sparse tables
+  double forward_flops() const;        // for one sample
 
   // Fills `out` with the initial values of elements first … first + out.size() − 1.
   void initialize(ParameterIndex parameter, uint64_t seed, int64_t first, std::span<float> out) const;
@@ -64,6 +69,7 @@ class Network {
   LabelSpec labels_;
   std::vector<ParameterInfo> parameters_;
   std::vector<Initializer> initializers_;
+  std::vector<TableLookup> lookups_;
   std::unique_ptr<OrthogonalMatrices> orthogonal_ = std::make_unique<OrthogonalMatrices>();
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/nearest.h"
@@ -28,12 +29,14 @@ class NetworkBuilder {
     check_loss();
     check_all_used();
     if (!diagnostics_.ok()) return std::nullopt;
-    if (token_readers_ == sample_readers_) network_.input_classes_ = input_classes_;
+    find_input_classes();
+    if (!diagnostics_.ok()) return std::nullopt;
     return std::move(network_);
   }
 
  private:
   static constexpr ParameterIndex kOwn = -1;
+  static constexpr int64_t kWholeFloats = int64_t{1} << 24;
 
   void add(const config::LayerSpec& spec) {
     index_[spec.name] = static_cast<int>(network_.layers_.size());
@@ -95,6 +98,8 @@ class NetworkBuilder {
     keys.finish();
     if (output) check_size(*output, setup);
     if (output) check_tokens(setup, out);
+    std::vector<int32_t> places;  // that a sparse table is asked for
+    if (output && has_sparse_table(setup)) places = find_places(setup, out);
     const std::vector<ParameterIndex> shared = find_shared(spec, setup, choices);
     if (!output || diagnostics_.errors().size() != errors) {
       DTRAIN_CHECK(!diagnostics_.ok(), "{} failed without saying why", what);
@@ -103,6 +108,9 @@ class NetworkBuilder {
     out.output = *output;
     out.forward_flops = setup.flops();
     add_parameters(setup, choices, shared, out);
+    if (!places.empty())
+      network_.lookups_.push_back(
+          {static_cast<int>(network_.layers_.size()), out.parameters.front(), std::move(places)});
     note_sample(setup, out);
     if (setup.labels()) network_.labels_ = *setup.labels();
     return true;
@@ -154,6 +162,79 @@ class NetworkBuilder {
     }
   }
 
+  static bool has_sparse_table(const LayerSetup& setup) {
+    const auto& parameters = setup.parameters();
+    return !parameters.empty() && parameters.front().kind == ParameterKind::kSparse;
+  }
+
+  // Which of a sample's elements the layer's input is: only of these can be known ahead which rows they use. Empty
+  // after an error.
+  std::vector<int32_t> find_places(LayerSetup& setup, const NetworkLayer& out) {
+    std::vector<int> way;  // layers between the sample and this one, last first
+    int at = out.inputs.front();
+    for (; at != kSampleInput; at = network_.layers_[static_cast<size_t>(at)].inputs.front()) way.push_back(at);
+    std::vector<int32_t> places(static_cast<size_t>(network_.input_.elements()));
+    std::iota(places.begin(), places.end(), 0);
+    while (!way.empty()) {
+      const NetworkLayer& layer = network_.layers_[static_cast<size_t>(way.back())];
+      if (!picks(layer)) {
+        setup.error(
+            fmt::format("a sparse table is asked for rows before anything is computed, so that its input must be "
+                        "the sample or a part of it (slice, reshape, flatten); its {}",
+                        setup.describe_input(0)));
+        return {};
+      }
+      layer.layer->pick(shape_of(layer.inputs.front()), layer.output, places);
+      way.pop_back();
+    }
+    return places;
+  }
+
+  static bool picks(const NetworkLayer& layer) {
+    return layer.inputs.size() == 1 && layer.activation.kind == ops::ActivationKind::kNone && layer.layer->picks();
+  }
+
+  // Whether a layer only picks elements of the sample, and all who read them look them up in sparse tables: such a
+  // layer computes nothing.
+  bool only_looked_up(size_t at) const {
+    const std::vector<NetworkLayer>& layers = network_.layers_;
+    if (!picks(layers[at])) return false;
+    for (size_t i = at + 1; i < layers.size(); ++i)
+      for (int input : layers[i].inputs)
+        if (input == static_cast<int>(at) && !is_lookup(i) && !only_looked_up(i)) return false;
+    return true;
+  }
+  bool is_lookup(size_t layer) const {
+    return std::any_of(network_.lookups_.begin(), network_.lookups_.end(),
+                       [&](const TableLookup& l) { return l.layer == static_cast<int>(layer); });
+  }
+
+  // A sample whose every reader looks it up arrives as I32 tokens, up to the largest that any of its elements may be.
+  void find_input_classes() {
+    for (size_t i = 0; i < network_.layers_.size(); ++i)
+      for (int input : network_.layers_[i].inputs)
+        if (input == kSampleInput && only_looked_up(i)) ++token_readers_;
+    const bool tokens = token_readers_ == sample_readers_;
+    std::vector<int64_t> of_place(static_cast<size_t>(tokens ? network_.input_.elements() : 0), input_classes_);
+    for (const TableLookup& l : network_.lookups_) {
+      const int64_t rows = network_.parameters_[static_cast<size_t>(l.table)].shape[0];
+      if (!tokens && rows > kWholeFloats)
+        diagnostics_.error(
+            spec_.layers[static_cast<size_t>(l.layer)].position,
+            fmt::format("layer '{}' ({}): a sample that is not all tokens arrives as fp32 numbers, which "
+                        "are exact up to 2^24 only: 'vocab' must not be above it",
+                        network_.layers_[static_cast<size_t>(l.layer)].name,
+                        network_.layers_[static_cast<size_t>(l.layer)].type));
+      for (int32_t place : l.places) {
+        if (!tokens) continue;
+        int64_t& classes = of_place[static_cast<size_t>(place)];
+        classes = classes == 0 ? rows : std::min(classes, rows);
+      }
+    }
+    if (tokens && sample_readers_ > 0)
+      network_.input_classes_ = of_place.empty() ? 0 : *std::max_element(of_place.begin(), of_place.end());
+  }
+
   // Of each parameter the one above that it is, or kOwn.
   std::vector<ParameterIndex> find_shared(const config::LayerSpec& spec, const LayerSetup& setup,
                                           const std::vector<ParameterChoice>& choices) {
@@ -173,6 +254,9 @@ class NetworkBuilder {
       const LayerParameter& own = setup.parameters()[i];
       if (other.kind == ParameterKind::kStatistic)
         error(fmt::format("'{}' is a running statistic, which cannot be shared", choices[i].share));
+      else if ((other.kind == ParameterKind::kSparse) != (own.kind == ParameterKind::kSparse))
+        error(fmt::format("'{}' is {} sparse table: only embeddings with sparse = true share one", choices[i].share,
+                          other.kind == ParameterKind::kSparse ? "a" : "no"));
       else if (other.shape != own.shape)
         error(fmt::format("its {} has the shape {}, but '{}' has {}", own.suffix, to_string(own.shape),
                           choices[i].share, to_string(other.shape)));
@@ -224,7 +308,8 @@ class NetworkBuilder {
       }
       parameter_index_[out.name + "." + p.suffix] = index;
       out.parameters.push_back(index);
-      trains = trains || network_.parameters_[static_cast<size_t>(index)].kind == ParameterKind::kTrainable;
+      const ParameterKind kind = network_.parameters_[static_cast<size_t>(index)].kind;
+      trains = trains || kind == ParameterKind::kTrainable || kind == ParameterKind::kSparse;
     }
     out.needs_gradient = trains;
     for (int i : out.inputs)
@@ -238,6 +323,7 @@ class NetworkBuilder {
       const int64_t classes = setup.token_classes(static_cast<int>(i));
       if (classes == 0) continue;
       ++token_readers_;
+      if (has_sparse_table(setup)) continue;
       input_classes_ = input_classes_ == 0 ? classes : std::min(input_classes_, classes);
     }
   }

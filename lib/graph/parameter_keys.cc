@@ -144,6 +144,15 @@ ParameterChoice read_choice(const config::Value& table, const std::string& where
     for (const char* key : {"lr_mult", "decay_mult"})
       if (keys.has(key)) keys.error(key, fmt::format("{} is frozen: '{}' would change nothing", what, key));
   }
+  if (parameter.kind == ParameterKind::kSparse) {
+    if (frozen)
+      keys.error(
+          "frozen",
+          fmt::format("{} is a sparse table, which is there to be trained: leave 'frozen' or 'sparse' out", what));
+    if (choice.initializer.kind == Initializer::Kind::kOrthogonal)
+      keys.error("init",
+                 fmt::format("{} is a sparse table, of which each row begins by itself: not 'orthogonal'", what));
+  }
   if (keys.has("share")) {
     for (const char* key : {"init", "lr_mult", "decay_mult", "frozen"})
       if (keys.has(key))

@@ -20,6 +20,7 @@ enum class ValueKind : uint8_t {
   kTemporary,      // lives in the arena
   kSample,         // the micro-batch's inputs, the caller's
   kLabels,         // its labels, the caller's
+  kLookup,         // rows of a sparse table that its tokens are, the caller's
   kParameter,      // a parameter's present value, the caller's
   kParameterCopy,  // the same in another layout, kept from run to run; only the planner makes these
   kParameterOut,   // its gradient, or a statistic's next value: written to the caller's memory
@@ -34,6 +35,7 @@ struct Value {
   ValueKind kind = ValueKind::kTemporary;
   bool opaque = false;            // a workspace: the kernel that writes it says how large it is
   ParameterIndex parameter = -1;  // of kParameter and kParameterOut
+  int32_t lookup = -1;            // of kLookup: index of Network::lookups()
   ValueId view_of = kNoValue;     // the same elements, row-major, under another shape
   // Of kParameterOut: `count` elements of the parameter from `first` on are here, behind `skip` others that do not
   // count (of a row that another piece holds too). count 0: this is no piece but the whole.

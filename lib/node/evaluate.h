@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "data/dataset.h"
+#include "node/row_source.h"
 #include "node/run_definition.h"
 #include "tensor/metrics.h"
 
@@ -13,8 +14,9 @@ namespace dtrain::node {
 // Fills a parameter's values.
 using ParameterSource = std::function<Status(const ParameterInfo&, std::span<float>)>;
 
-// `batch` samples at a time, read ahead on `threads` threads; `data` fits the network of `run`.
+// `batch` samples at a time, read ahead on `threads` threads; `data` fits the network of `run`. `rows`: of
+// sparse tables, where there are any.
 Result<Metrics> evaluate(const RunDefinition& run, const data::Dataset& data, int64_t batch,
-                         const ParameterSource& source, size_t threads = 1);
+                         const ParameterSource& source, size_t threads = 1, const RowSource* rows = nullptr);
 
 }  // namespace dtrain::node

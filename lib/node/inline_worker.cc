@@ -38,6 +38,21 @@ Status InlineWorker::await_parameter(const worker::Work& work, ParameterIndex p)
 
 Status InlineWorker::await_memory(const worker::Work&, const std::function<bool()>& free) { return pump_until(free); }
 
+Status InlineWorker::pull_rows(const worker::Work& work, std::span<const uint64_t> rows, std::span<float* const> into) {
+  worker_->protocol().pull_rows(work, rows, into);
+  return {};
+}
+
+Status InlineWorker::await_rows(const worker::Work&) {
+  return pump_until([&] { return worker_->protocol().rows_ready(); });
+}
+
+Status InlineWorker::push_rows(const worker::Work& work, uint32_t micro_batch, std::span<const uint64_t> rows,
+                               std::span<const float* const> gradients) {
+  worker_->protocol().push_rows(work, micro_batch, rows, gradients);
+  return pump_until([&] { return worker_->protocol().row_pushes() == 0; });
+}
+
 Status InlineWorker::pump_until(const std::function<bool()>& done) {
   while (!done()) {
     if (stopping_) return fail(ExitCode::kInterrupted, "the run has ended");

@@ -40,7 +40,12 @@ Result<MemoryEstimate> estimate(const RunDefinition& run, const ps::BlockTable& 
     memory.own_steps =
         static_cast<double>(worker::OwnSteps::bytes(table.parameters(), *run.worker_optimizer.optimizer));
 
-  const double pool = static_cast<double>(server_pool_bytes(micro_batches));
+  // Values and gradient of one micro-batch, and the gradients of two that servers have not taken.
+  const auto micro = run.spec.train.batch / micro_batches;
+  memory.rows = 4.0 * static_cast<double>(worker::RowLookup::bytes(*run.network, micro, false));
+  // At worst all micro-batches lie here before two that are siblings do; and what the last step replaced.
+  const double all_rows = static_cast<double>(worker::RowLookup::bytes(*run.network, run.spec.train.batch, false));
+  const double pool = static_cast<double>(server_pool_bytes(micro_batches)) + 3 * all_rows / table.servers();
   for (uint32_t s = 0; s < table.servers(); ++s) {
     double moving = 0, trainable = 0, frozen = 0;  // bytes
     for (uint32_t id : table.of_server(s)) {

@@ -9,11 +9,13 @@ namespace dtrain::node {
 
 struct MemoryEstimate {
   double activations = 0, parameters = 0, gradients = 0;  // of a worker with the largest share
-  double own_steps = 0;                      // of it: the copy and the slots of steps that it takes by itself
-  double versions = 0, slots = 0, sums = 0;  // of the fullest server
-  double behind = 0;                         // of it: what workers that are not all at one version cost
+  double rows = 0;       // of it: what a micro-batch uses of sparse tables, and gradients of these on their way
+  double own_steps = 0;  // of it: the copy and the slots of steps that it takes by itself
+  // Of the fullest server, without the rows of sparse tables that it comes to keep.
+  double versions = 0, slots = 0, sums = 0;
+  double behind = 0;  // of it: what workers that are not all at one version cost
 
-  double worker() const { return activations + parameters + gradients + own_steps; }
+  double worker() const { return activations + parameters + gradients + own_steps + rows; }
   double server() const { return versions + slots + sums + behind; }
   double process() const { return worker() + server(); }  // of a run in one
 };

@@ -55,6 +55,10 @@ Result<std::shared_ptr<const NetworkSplit>> read_split(const RunDefinition& run,
     diagnostics.error(*first, "layers on several tasks are not for a cluster that workers may join and leave");
   if (run.optimizer.optimizer->full_batch())
     diagnostics.error(*first, "layers on several tasks are not for the optimizer lbfgs");
+  if (std::ranges::any_of(run.network->parameters(),
+                          [](const ParameterInfo& p) { return p.kind == ParameterKind::kSparse; }))
+    diagnostics.error(*first,
+                      "layers on several tasks do not go together with sparse tables, whose rows every worker pulls");
   if (run.spec.train.speculation.value_or(false))
     diagnostics.error(*first,
                       "'speculation' in [train] is not for layers on several tasks: nobody can do another's part");

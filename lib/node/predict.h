@@ -14,8 +14,9 @@ namespace dtrain::node {
 // Takes the network's outputs for one sample, Network::output() elements. An error ends the prediction.
 using AnswerSink = std::function<Status(int64_t sample, std::span<const float> output)>;
 
-// `batch` samples at a time; `data` fits the network of `run`. An output that is not finite is kNotFinite.
+// `batch` samples at a time; `data` fits the network of `run`; `rows` are those of sparse tables. An output that is not
+// finite is kNotFinite.
 Status predict(const RunDefinition& run, const data::Dataset& data, int64_t batch, const ParameterSource& source,
-               const AnswerSink& sink);
+               const AnswerSink& sink, const RowSource* rows = nullptr);
 
 }  // namespace dtrain::node

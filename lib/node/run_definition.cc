@@ -10,6 +10,7 @@
 #include "config/task_device.h"
 #include "data/share_labels.h"
 #include "node/run_modes.h"
+#include "node/sparse_tables.h"
 
 namespace dtrain::node {
 namespace {
@@ -116,6 +117,7 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
   const config::NetworkSpec network_spec = config::expand_network(run.spec.network, of_network);
   run.network = graph::Network::build(network_spec, of_network);
   for (const config::Diagnostic& d : of_network.errors()) diagnostics.error(d.position, d.message, d.code);
+  if (run.network && diagnostics.ok()) check_sparse_tables(run, diagnostics);
   if (!diagnostics.ok()) {
     read_data_mistakes(run.spec, network_spec, files, diagnostics);
     return tl::unexpected(diagnostics.status().error());

@@ -21,6 +21,8 @@ checkpoint::ParameterKind manifest_kind(ParameterKind kind) {
       return checkpoint::ParameterKind::kStatistic;
     case ParameterKind::kFrozen:
       return checkpoint::ParameterKind::kFrozen;
+    case ParameterKind::kSparse:
+      return checkpoint::ParameterKind::kSparse;
     case ParameterKind::kTrainable:
       break;
   }

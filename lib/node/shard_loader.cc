@@ -22,12 +22,24 @@ Result<std::unique_ptr<ShardLoader>> ShardLoader::open(const RunDefinition& run,
   } else if (!from.model.empty()) {
     DTRAIN_TRY_ASSIGN(loader->model_, checkpoint::SafetensorsReader::open(files, from.model));
   }
+  if (loader->checkpoint_) loader->row_source_ = RowSource::of(*loader->checkpoint_);
+  if (loader->model_) loader->row_source_ = RowSource::of(*loader->model_);
+  if (loader->row_source_) {
+    std::vector<std::string> slots;
+    if (loader->checkpoint_) slots = run.optimizer.optimizer->slot_names();
+    loader->rows_.emplace(table.rows(), table.parameters(), *loader->row_source_, std::move(slots));
+  }
   return loader;
 }
 
 Result<bool> ShardLoader::load_some(ps::ShardServer& shard) {
+  if (next_ == blocks_.size() && rows_)
+    return rows_->load_some(
+        [&](uint64_t row, std::span<const float> values, std::span<const std::span<const float>> slots) {
+          if (table_.rows().server_of(row) == server_) shard.rows()->load(row, values, slots);
+        });
   for (size_t n = 0; n < kBlocksAtOnce && next_ < blocks_.size(); ++n) DTRAIN_TRY(load(blocks_[next_++], shard));
-  return next_ < blocks_.size();
+  return next_ < blocks_.size() || (rows_ && !table_.rows().empty());
 }
 
 Status ShardLoader::load(uint32_t id, ps::ShardServer& shard) const {

@@ -24,6 +24,18 @@ std::vector<checkpoint::ShardBlock> blocks_of(const ps::ShardState& state, const
   return blocks;
 }
 
+std::vector<checkpoint::ShardRows> rows_of(const ps::ShardState& state, const ps::BlockTable& table,
+                                           const std::vector<std::string>& slot_names) {
+  std::vector<checkpoint::ShardRows> tables;
+  for (const ps::TableRows& rows : state.rows) {
+    const ParameterInfo& p = table.parameters()[static_cast<size_t>(rows.parameter)];
+    checkpoint::ShardRows& out =
+        tables.emplace_back(checkpoint::ShardRows{p.name, p.shape[1], rows.rows, rows.values, {}});
+    for (size_t s = 0; s < rows.slots.size(); ++s) out.slots.emplace_back(slot_names[s], rows.slots[s]);
+  }
+  return tables;
+}
+
 }  // namespace
 
 std::string disk_mark(const std::string& folder, uint64_t coordinator_incarnation) {
@@ -107,10 +119,11 @@ Result<checkpoint::ManifestFile> SnapshotWriter::write(const Order& order, std::
     return folder.put_shard(order.version, order.server,
                             std::as_bytes(std::span(order.bytes.data(), order.bytes.size())));
   const auto blocks = blocks_of(order.state, table_, slot_names_);
+  const auto rows = rows_of(order.state, table_, slot_names_);
   if (order.coordinator == 0 || files_.exists(disk_mark(order.folder, order.coordinator)).value_or(false))
-    return folder.write_shard(order.version, order.server, blocks);
+    return folder.write_shard(order.version, order.server, blocks, rows);
   BufferFileSystem memory;
-  const auto file = checkpoint::write_shard(memory, "shard", order.version, order.server, blocks);
+  const auto file = checkpoint::write_shard(memory, "shard", order.version, order.server, blocks, rows);
   if (file) bytes = memory.content("shard/" + file->name);
   return file;
 }

@@ -8,6 +8,7 @@
 #include "node/data_feed.h"
 #include "node/full_batch_feed.h"
 #include "node/server_pool.h"
+#include "node/sparse_tables.h"
 
 namespace dtrain::node {
 namespace {
@@ -40,6 +41,8 @@ Role receiver(const wire::Message& message) {
     case T::kOffer:
     case T::kNodeChunk:
     case T::kPull:
+    case T::kRowPull:
+    case T::kRowPush:
       return Role::kServer;
     case T::kAssign:
     case T::kWorkerRates:
@@ -49,6 +52,9 @@ Role receiver(const wire::Message& message) {
     case T::kGone:
     case T::kStageValue:
     case T::kStageDone:
+    case T::kRows:
+    case T::kRowsGone:
+    case T::kRowsTaken:
       return Role::kWorker;
     case T::kTaskStatus:
     case T::kPutStaged:
@@ -92,6 +98,14 @@ std::vector<wire::Rank> ranks_of(const cluster::ClusterSpec& spec, const std::ve
   std::vector<wire::Rank> ranks;
   for (const cluster::Task& task : tasks) ranks.push_back(static_cast<wire::Rank>(spec.rank_of(task)));
   return ranks;
+}
+
+// The most that a server's shard can hold of sparse tables: all their rows.
+uint64_t row_bytes(const ps::RowSpace& space, size_t slots) {
+  uint64_t bytes = 0;
+  for (const ps::RowSpace::Table& t : space.tables())
+    bytes += t.rows * (sizeof(int64_t) + static_cast<uint64_t>(t.width) * sizeof(float) * (1 + slots));
+  return bytes;
 }
 
 }  // namespace
@@ -220,7 +234,7 @@ Status Task::take_shard_part(wire::Rank from, const wire::ShardPart& part, ByteS
     return fail(ExitCode::kPeerLost, "sends a shard that nobody asked for");
   const uint64_t most =
       static_cast<uint64_t>(table_.server_elements(server)) * sizeof(float) * (1 + run_.optimizer.optimizer->slots()) +
-      kHeader;
+      row_bytes(table_.rows(), run_.optimizer.optimizer->slots()) + kHeader;
   DTRAIN_TRY_ASSIGN(std::optional<std::string> file, inbox_.add(from, part, payload, most));
   if (file) writer_->put(checkpoint_folder_, part.version, server, std::move(*file));
   return {};
@@ -319,6 +333,7 @@ Status Task::begin_server(const wire::Begin& begin) {
   options.pool_bytes = server_pool_bytes(begin.micro_batches);
   options.coordinator = coordinator_rank();
   options.memory = around_.memory;
+  options.initial_rows = initial_rows(run_);
   if (setup_.in_place) options.in_place.assign(memory_->pointers().begin(), memory_->pointers().end());
   server_ = std::make_unique<ps::ShardServer>(table_, *server_index_, std::move(options), *run_.optimizer.optimizer,
                                               around_.transport, *writer_);

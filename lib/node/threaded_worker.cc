@@ -92,6 +92,26 @@ Status ThreadedWorker::await_memory(const worker::Work& work, const std::functio
   return wait(work, free);
 }
 
+Status ThreadedWorker::pull_rows(const worker::Work& work, std::span<const uint64_t> rows,
+                                 std::span<float* const> into) {
+  std::lock_guard lock(mutex_);
+  worker_->protocol().pull_rows(work, rows, into);
+  return {};
+}
+
+Status ThreadedWorker::await_rows(const worker::Work& work) {
+  return wait(work, [&] { return worker_->protocol().rows_ready(); });
+}
+
+// Not before the micro-batch before the last is with all servers, so that what is under way stays bounded.
+Status ThreadedWorker::push_rows(const worker::Work& work, uint32_t micro_batch, std::span<const uint64_t> rows,
+                                 std::span<const float* const> gradients) {
+  DTRAIN_TRY(wait(work, [&] { return worker_->protocol().row_pushes() <= worker_->servers(); }));
+  std::lock_guard lock(mutex_);
+  worker_->protocol().push_rows(work, micro_batch, rows, gradients);
+  return {};
+}
+
 // The loop may be waiting in stop(): for the end of an op, not of a whole backward pass.
 Status ThreadedWorker::still_wanted(const worker::Work& work) {
   return wait(work, [] { return true; });

@@ -41,6 +41,10 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
 
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
+  Status pull_rows(const worker::Work& work, std::span<const uint64_t> rows, std::span<float* const> into) override;
+  Status await_rows(const worker::Work& work) override;
+  Status push_rows(const worker::Work& work, uint32_t micro_batch, std::span<const uint64_t> rows,
+                   std::span<const float* const> gradients) override;
   Status still_wanted(const worker::Work& work) override;
   double rate(const worker::Work& work, int64_t step) override;
   void metrics(const worker::Work& work, const Metrics& metrics) override;

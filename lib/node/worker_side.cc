@@ -42,6 +42,7 @@ WorkerSide::WorkerSide(const RunDefinition& run, const ps::BlockTable& table, co
                        std::unique_ptr<worker::BatchFeed> feed, bool uses_gradients_at_once, worker::OpProfile* profile,
                        std::shared_ptr<SharedMemory> shared, std::shared_ptr<const NetworkSplit> split, wire::Rank self)
     : run_(run),
+      table_(table),
       memory_(memory),
       in_place_(uses_gradients_at_once),
       begin_(begin),
@@ -129,6 +130,9 @@ Status WorkerSide::prepare() {
   setup.descends = mode.fetch_every > 1 && !in_place_;
   setup.memory.assign(memory_.pointers().begin(), memory_.pointers().end());
   setup.more_sets = more_sets(mode);
+  if (!table_.rows().empty())
+    setup.rows = std::make_unique<worker::RowLookup>(*run_.network, table_.rows(),
+                                                     run_.spec.train.batch / begin_.micro_batches, true);
   engine_.emplace(run_.network->parameters(), std::move(setup), *feed_, pool_);
   return {};
 }

@@ -45,7 +45,8 @@ class WorkerSide {
   // Plans the programs for this many threads; on the thread that will call run(), since OpenMP's setting is a thread's
   // own.
   Status prepare();
-  // What an engine of the run needs, but for its feed and pool; plans the programs for the thread that calls.
+  // What an engine of the run needs, but for its feed and pool, and rows of sparse tables; plans the programs for the
+  // thread that calls.
   static Result<worker::StepEngine::Setup> engine_setup(const RunDefinition& run,
                                                         const worker::ParameterStorage& memory,
                                                         const wire::Begin& begin, bool own_gradients = false);
@@ -56,12 +57,14 @@ class WorkerSide {
   Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload);
 
   worker::WorkerProtocol& protocol() { return *protocol_; }
+  size_t servers() const { return table_.servers(); }
   worker::GradientPool& pool() { return pool_; }
 
  private:
   Status prepare_stage();
 
   const RunDefinition& run_;
+  const ps::BlockTable& table_;
   const worker::ParameterStorage& memory_;
   const bool in_place_;
   const wire::Begin begin_;

@@ -31,7 +31,7 @@ class Adagrad final : public Optimizer {
 
   void update(const UpdateContext& c, size_t n, const float* gradient, const float* from, float* to,
               float* const* slots) const override {
-    if (c.step == 0) std::fill_n(slots[0], n, static_cast<float>(initial_));
+    if (c.step == 0 || c.first) std::fill_n(slots[0], n, static_cast<float>(initial_));
     Scalars k;
     k.scale = c.scale;
     k.rate = static_cast<float>(c.rate / (1 + static_cast<double>(c.step) * rate_decay_));

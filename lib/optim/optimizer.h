@@ -21,6 +21,7 @@ struct UpdateContext {
   float scale = 1.0f;             // multiplies the gradient first: clip factor / K
   double decay_multiplier = 1.0;  // on weight_decay
   double ratio = 1.0;             // Optimizer::ratio of this parameter, for who needs norms
+  bool first = false;             // nothing is in the slots yet at a later step either: a row that comes to be now
 };
 
 // What an optimizer must know of a whole parameter before it can move an element of it: two L2 norms.

@@ -8,11 +8,16 @@
 namespace dtrain::ps {
 
 BlockTable::BlockTable(std::vector<ParameterInfo> parameters, uint32_t servers)
-    : parameters_(std::move(parameters)), servers_(servers), of_server_(servers), of_parameter_(parameters_.size()) {
+    : parameters_(std::move(parameters)),
+      rows_(parameters_, servers),
+      servers_(servers),
+      of_server_(servers),
+      of_parameter_(parameters_.size()) {
   DTRAIN_CHECK(servers > 0);
   constexpr int64_t kBlockElements = kChunkElements * kBlockChunks;
   for (size_t p = 0; p < parameters_.size(); ++p) {
-    const int64_t elements = parameters_[p].shape.elements();
+    const bool sparse = parameters_[p].kind == ParameterKind::kSparse;
+    const int64_t elements = sparse ? 0 : parameters_[p].shape.elements();
     for (int64_t first = 0; first < elements; first += kBlockElements) {
       of_parameter_[p].push_back(static_cast<uint32_t>(blocks_.size()));
       blocks_.push_back(

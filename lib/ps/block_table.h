@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ps/row_space.h"
 #include "tensor/parameter.h"
 
 namespace dtrain::ps {
@@ -31,7 +32,8 @@ struct Block {
   }
 };
 
-// Immutable. Block ids are indices into blocks(), in the order of the parameters (the forward pass).
+// Immutable. Sparse tables have no blocks, but rows. Block ids are indices into blocks(), in the order of the
+// parameters (the forward pass).
 class BlockTable {
  public:
   // Blocks go, largest first, each to the server that holds the fewest bytes (the lowest index among equals), so that
@@ -40,6 +42,7 @@ class BlockTable {
   BlockTable(std::vector<ParameterInfo> parameters, uint32_t servers);
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
+  const RowSpace& rows() const { return rows_; }
   const std::vector<Block>& blocks() const { return blocks_; }
   const Block& block(uint32_t id) const { return blocks_[id]; }
   uint32_t servers() const { return servers_; }
@@ -56,6 +59,7 @@ class BlockTable {
 
  private:
   std::vector<ParameterInfo> parameters_;
+  RowSpace rows_;
   std::vector<Block> blocks_;
   uint32_t servers_;
   std::vector<std::vector<uint32_t>> of_server_, of_parameter_;

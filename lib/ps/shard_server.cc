@@ -70,6 +70,11 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
     for (size_t v = optim::kFirstKept; options_.vectors && v < optim::kKeptEnd; ++v)
       b.kept.emplace_back(b.elements() * sizeof(float)).zero();
   }
+  if (table.rows().empty()) return;
+  DTRAIN_CHECK(lockstep() && rule_->mode().window == 1 && pushes_ == options_.micro_batches && options_.norms.empty(),
+               "sparse tables are trained synchronously and without norms");
+  rows_ = std::make_unique<RowServer>(table.rows(), server, options_.micro_batches, optimizer, options_.initial_rows,
+                                      outbox);
 }
 
 void ShardServer::load(uint32_t block, std::span<const float> values, std::span<const std::span<const float>> slots) {
@@ -116,6 +121,7 @@ void ShardServer::start(int64_t version) {
     for (StepSum& sum : b.steps) clear(b, sum);
     b.applied = 0;
   }
+  if (rows_) rows_->start(version);
   waiting_.clear();
   rates_.clear();
   failed_ = false;
@@ -130,6 +136,8 @@ Status ShardServer::on_message(wire::Rank from, const wire::Message& message, By
         using M = std::decay_t<decltype(m)>;
         if constexpr (std::is_same_v<M, wire::NodeChunk>) {
           return on(from, m, payload);
+        } else if constexpr (is_one_of<M, wire::RowPull, wire::RowPush>) {
+          return on_rows(from, message, payload);
         } else if constexpr (is_one_of<M, wire::Offer, wire::Pull, wire::Rates, wire::NormFactor, wire::VectorOrder,
                                        wire::Snapshot>) {
           if (!payload.empty()) return broken(from, "a payload where none belongs");
@@ -319,6 +327,21 @@ Status ShardServer::on(wire::Rank from, const wire::Pull& m) {
   return {};
 }
 
+Status ShardServer::on_rows(wire::Rank from, const wire::Message& message, ByteSpan payload) {
+  if (!rows_) return broken(from, "there are no sparse tables");
+  const auto* const push = std::get_if<wire::RowPush>(&message);
+  if (!started_ || (push && push->step > step_)) {
+    ++counters_.ignored;
+    return {};
+  }
+  const Status done = push ? rows_->on(from, *push, payload) : rows_->on(from, std::get<wire::RowPull>(message));
+  if (!done) return broken(from, done.error().message);
+  if (!push) return {};
+  apply_rows();
+  finish_steps();
+  return {};
+}
+
 Status ShardServer::on(wire::Rank from, const wire::Rates& m) {
   DTRAIN_TRY(check_coordinator(from, "Rates"));
   if (m.from < 0) return broken(from, fmt::format("there is no step {}", m.from));
@@ -345,7 +368,8 @@ Status ShardServer::on(wire::Rank from, const wire::Snapshot& m) {
   const bool moved = std::any_of(blocks_.begin(), blocks_.end(), [&](const BlockState& b) {
     return !b.frozen() && ((lockstep() && b.version != m.version) || b.applied > 0);
   });
-  if (!started_ || moved || (lockstep() && step_ != m.version)) {
+  const bool rows_moved = rows_ && rows_->version() != m.version;
+  if (!started_ || moved || rows_moved || (lockstep() && step_ != m.version)) {
     wire::SnapshotDone answer;
     answer.version = m.version;
     answer.error = fmt::format("server {} does not stand at version {} (but at {})", server_, m.version, step_);
@@ -367,6 +391,7 @@ Status ShardServer::on(wire::Rank from, const wire::Snapshot& m) {
     }
     for (const Buffer& slot : b.slots) std::memcpy(c.slots.emplace_back(bytes).data(), slot.data(), bytes);
   }
+  if (rows_) copy.rows = rows_->store().copy();
   snapshots_.snapshot(m, std::move(copy));
   return {};
 }

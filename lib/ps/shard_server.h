@@ -1,6 +1,5 @@
-// Holds the blocks of one shard server and turns their version t into t + 1: a state machine without I/O. Messages go
-// in through on_message, out through the Outbox, which must not call back. Not thread-safe. Borrows what it is
-// constructed with.
+// Holds blocks and rows of one shard server, turns their version t into t + 1: a state machine without I/O. Messages go
+// in through on_message, out through the Outbox, which must not call back. Not thread-safe. Borrows what it is made of.
 //
 // Nodes are facts: whoever brings them first is taken, others are acknowledged and dropped. A step's root of a block is
 // divided by K and applied chunk by chunk as soon as it is there (with norms: as soon as their last round is over), and
@@ -33,6 +32,7 @@
 #include "ps/admission.h"
 #include "ps/block_state.h"
 #include "ps/block_table.h"
+#include "ps/row_server.h"
 #include "ps/shard_server_options.h"
 #include "ps/snapshot_sink.h"
 #include "ps/step_watcher.h"
@@ -52,16 +52,15 @@ class ShardServer {
   // the coordinator sends its Rates afterwards.
   void start(int64_t version);
 
-  // Offer, NodeChunk, Pull from anyone; Rates, NormFactor, VectorOrder, Snapshot from the coordinator. An error means
-  // that the sender breaks the protocol and should be cut off; the state is as before. Before start() messages about
-  // blocks are ignored.
+  // Offer, NodeChunk, Pull, RowPull, RowPush from anyone, all others from the coordinator. An error: the sender breaks
+  // the protocol and should be cut off; the state is as before. Blocks and rows are ignored before start().
   Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload = {});
   // Forgets what the peer asked and offered, not what it gave.
   void peer_lost(wire::Rank peer);
   // Says again what the coordinator was told of the step under way: for one that came back.
   void report();
 
-  // Every block is at this version or the next.
+  // Blocks and rows are at this version or the next.
   int64_t version() const { return step_; }
   std::span<const float> values(uint32_t block) const;  // the newest
   int64_t block_version(uint32_t block) const { return state(block).version; }
@@ -72,12 +71,14 @@ class ShardServer {
   void watch(StepWatcher* watcher) { watcher_ = watcher; }  // outlives this; may be null
   const ShardCounters& counters() const { return counters_; }
   const Admission& admission() const { return admission_; }
-  const SumPool& sums() const { return sums_; }  // of blocks that are offered
+  const SumPool& sums() const { return sums_; }                   // of blocks that are offered
+  RowStore* rows() { return rows_ ? &rows_->store() : nullptr; }  // null: there are no sparse tables
 
  private:
   Status on(wire::Rank from, const wire::Offer& m);
   Status on(wire::Rank from, const wire::NodeChunk& m, ByteSpan payload);
   Status on(wire::Rank from, const wire::Pull& m);
+  Status on_rows(wire::Rank from, const wire::Message& message, ByteSpan payload);
   Status on(wire::Rank from, const wire::Rates& m);
   Status on(wire::Rank from, const wire::NormFactor& m);
   Status on(wire::Rank from, const wire::VectorOrder& m);
@@ -119,9 +120,10 @@ class ShardServer {
            bool in_reserve);
   ChunkValues compensated(const BlockState& b, uint32_t chunk, wire::Rank from, const ChunkValues& values);
   bool may_apply(const BlockState& b) const;
-  optim::UpdateContext update_context(const BlockState& b) const;
+  optim::UpdateContext update_context(ParameterIndex parameter, int64_t version) const;
   void apply(BlockState& b, uint32_t chunk, const float* root);
   void apply_ready();
+  void apply_rows();
   void commit(BlockState& b);
   void finish_steps();
   void begin_step();
@@ -164,8 +166,9 @@ class ShardServer {
   SnapshotSink& snapshots_;
   StepWatcher* watcher_ = nullptr;
 
-  std::vector<BlockState> blocks_;  // of this server, ascending
-  std::vector<uint32_t> place_;     // of a block id in blocks_, for this server's
+  std::unique_ptr<RowServer> rows_;  // null: there are no sparse tables
+  std::vector<BlockState> blocks_;   // of this server, ascending
+  std::vector<uint32_t> place_;      // of a block id in blocks_, for this server's
   SumPool sums_, pushed_sums_;
   Admission admission_;
   std::set<uint32_t> waiting_;  // places of blocks with offers that lack room

@@ -28,7 +28,8 @@ void ShardServer::measure(BlockState& b, uint32_t c) {
     if (++measured_ == norm_chunks_) send_norms();
     return;
   }
-  if (directed) optimizer_.prepare(update_context(b), n, root, values, slots_at(b, first).data());
+  if (directed)
+    optimizer_.prepare(update_context(b.block.parameter, b.version), n, root, values, slots_at(b, first).data());
   for (size_t q = 0; q < wanted.size(); ++q) {
     const float* const measured = wanted[q] == NormOf::kValues ? values : root;
     const double squares = sum_of_squares({measured, n});

@@ -196,6 +196,7 @@ void ShardServer::abandon(BlockState& b) {
 }
 
 void ShardServer::peer_lost(wire::Rank peer) {
+  if (rows_) rows_->peer_lost(peer);
   for (BlockState& b : blocks_) {
     b.read.erase(peer);
     if (peer < b.parks.size() && b.parks[peer]) {

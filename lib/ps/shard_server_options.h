@@ -10,6 +10,7 @@
 #include "consistency/admission_rule.h"
 #include "proto-free-wire/message.h"
 #include "ps/norm_rounds.h"
+#include "ps/row_store.h"
 #include "ps/shard_counters.h"
 #include "tensor/shared_memory.h"
 
@@ -29,7 +30,8 @@ struct ShardServerOptions {
   // How a version is told to those who have the one before; null: its values are. Not in place, and only where workers
   // take version after version.
   std::shared_ptr<const compress::Method> pulls = nullptr;
-  bool vectors = false;  // what moves the parameters are the coordinator's VectorOrders
+  InitialValues initial_rows = {};  // where there are sparse tables
+  bool vectors = false;             // what moves the parameters are the coordinator's VectorOrders
 };
 
 }  // namespace dtrain::ps

@@ -92,13 +92,13 @@ std::vector<float*> ShardServer::slots_at(BlockState& b, size_t first) {
   return slots;
 }
 
-optim::UpdateContext ShardServer::update_context(const BlockState& b) const {
-  const ParameterInfo& p = table_.parameters()[static_cast<size_t>(b.block.parameter)];
+optim::UpdateContext ShardServer::update_context(ParameterIndex parameter, int64_t version) const {
+  const ParameterInfo& p = table_.parameters()[static_cast<size_t>(parameter)];
   // Without lockstep a block's version counts the pushes that it has had, and the newest rate is for all.
   const double rate = lockstep() ? rates_.at(step_) : rates_.rbegin()->second;
-  const int64_t step = lockstep() ? step_ / stride() : b.version;
+  const int64_t step = lockstep() ? step_ / stride() : version;
   return {rate * p.rate_multiplier, step, static_cast<float>(factor_ / pushes_), p.decay_multiplier,
-          ratios_.empty() ? 1.0 : ratios_[static_cast<size_t>(b.block.parameter)]};
+          ratios_.empty() ? 1.0 : ratios_[static_cast<size_t>(parameter)]};
 }
 
 void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
@@ -108,7 +108,8 @@ void ShardServer::apply(BlockState& b, uint32_t c, const float* root) {
     // nothing to be made of it
   } else if (b.trainable()) {
     float* const exact = b.exact.size() > 0 ? b.exact.as<float>().data() + first : to;
-    optimizer_.update(update_context(b), n, root, b.exact_values() + first, exact, slots_at(b, first).data());
+    optimizer_.update(update_context(b.block.parameter, b.version), n, root, b.exact_values() + first, exact,
+                      slots_at(b, first).data());
     if (exact != to) {
       if (!all_finite({exact, n})) return not_finite(b, c, exact, "the new value");
       b.next_updates.resize(b.block.chunks());
@@ -133,6 +134,23 @@ void ShardServer::apply_ready() {
         apply(b, c, sum.root.as<float>().data() + b.chunk_first(c));
     if (b.applied == b.block.chunks()) commit(b);
   }
+  apply_rows();
+}
+
+void ShardServer::apply_rows() {
+  if (!rows_ || failed_ || rows_->version() != step_ || !rows_->complete() || !rates_.contains(step_)) return;
+  const auto context = [this](ParameterIndex p) { return update_context(p, step_); };
+  const auto found = rows_->commit(context);
+  if (!found) return;
+  failed_ = true;
+  const RowSpace::Table& t = table_.rows().tables()[table_.rows().table_of(found->row)];
+  outbox_.send(options_.coordinator,
+               wire::Failure{static_cast<uint8_t>(ExitCode::kNotFinite),
+                             fmt::format("step {}: {} of '{}' is not finite ({} in column {} of row {}); a lower lr or "
+                                         "warm-up in [optimizer] and [schedule] may help",
+                                         step_, found->gradient ? "the gradient" : "the new value",
+                                         table_.parameters()[static_cast<size_t>(t.parameter)].name, found->value,
+                                         found->column, found->row - t.first)});
 }
 
 void ShardServer::commit(BlockState& b) {
@@ -180,7 +198,7 @@ void ShardServer::clear(BlockState& b, StepSum& sum) {
 
 // A server without blocks, or with frozen ones only, commits as soon as it knows the rate.
 void ShardServer::finish_steps() {
-  while (lockstep() && committed_ == moving_ && rates_.contains(step_)) {
+  while (lockstep() && committed_ == moving_ && (!rows_ || rows_->version() > step_) && rates_.contains(step_)) {
     step_ += stride();
     begin_step();
     outbox_.send(options_.coordinator, wire::Committed{step_});

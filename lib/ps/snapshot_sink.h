@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "proto-free-wire/message.h"
+#include "ps/row_store.h"
 #include "tensor/buffer.h"
 
 namespace dtrain::ps {
@@ -19,6 +20,7 @@ struct ShardState {
   };
   int64_t version = 0;
   std::vector<BlockCopy> blocks;  // ascending
+  std::vector<TableRows> rows;    // of every sparse table, this server's
 };
 
 // Gets the state that the coordinator wants written. Called within on_message; writes later, and answers SnapshotDone.

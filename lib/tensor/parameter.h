@@ -14,6 +14,7 @@ enum class ParameterKind : uint8_t {
   kTrainable = 1,  // has a gradient; the optimizer moves it
   kStatistic = 2,  // batch norm's running values: a step sets them to the mean of what its micro-batches make of them
   kFrozen = 3,     // never changes: no gradient, no optimizer's slots; every version is the first one
+  kSparse = 4,     // [rows, width]: has gradients of the rows that a step uses, and only rows that were used are kept
 };
 
 struct ParameterInfo {

@@ -18,6 +18,8 @@ bool PutMaster::on(wire::Rank guest, const wire::Put& put, Instant now) {
   if (put.tensor >= table_.parameters().size()) return no("there is no such tensor");
   if (table_.parameters()[put.tensor].kind == ParameterKind::kFrozen)
     return no("it is frozen: workers have read it once and for all");
+  if (table_.parameters()[put.tensor].kind == ParameterKind::kSparse)
+    return no("it is a sparse table, of which servers hold rows, not elements");
   UnderWay u{guest, put, {}, {}, now + kLongest};
   for (const uint32_t id : table_.of_parameter(static_cast<ParameterIndex>(put.tensor)))
     u.servers.insert(setup_.server_ranks[table_.block(id).server]);

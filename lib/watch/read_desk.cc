@@ -26,6 +26,9 @@ Status ReadDesk::on(wire::Rank guest, const wire::Read& read) {
       return fail(ExitCode::kPeerLost, fmt::format("it asked for tensor {}, which there is not", tensor));
     if (!seen.insert(tensor).second)
       return fail(ExitCode::kPeerLost, fmt::format("it asked for tensor {} twice at once", tensor));
+    if (table_.parameters()[static_cast<size_t>(tensor)].kind == ParameterKind::kSparse)
+      return fail(ExitCode::kPeerLost,
+                  fmt::format("it asked for tensor {}, a sparse table, which is not read as a whole", tensor));
     if (read.gradient && table_.parameters()[static_cast<size_t>(tensor)].kind != ParameterKind::kTrainable)
       return fail(ExitCode::kPeerLost, fmt::format("it asked for the gradient of tensor {}, which has none", tensor));
   }

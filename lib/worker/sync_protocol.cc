@@ -16,6 +16,7 @@ SyncProtocol::SyncProtocol(const ps::BlockTable& table, Setup setup, wire::Outbo
       rule_(setup_.rule ? setup_.rule : consistency::synchronous()),
       outbox_(outbox),
       offers_(table, setup_.server_ranks, outbox, setup_.compression),
+      rows_(table.rows(), setup_.server_ranks, outbox),
       held_(table.blocks().size()) {
   DTRAIN_CHECK(setup_.server_ranks.size() == table.servers());
   DTRAIN_CHECK(setup_.memory.size() == table.parameters().size());
@@ -29,6 +30,9 @@ Status SyncProtocol::on_message(wire::Rank from, const wire::Message& message, B
   if (const auto* m = std::get_if<wire::Absorbed>(&message)) return on(from, *m);
   if (const auto* m = std::get_if<wire::ParameterChunk>(&message)) return on(from, *m, payload);
   if (const auto* m = std::get_if<wire::Gone>(&message)) return on(from, *m);
+  if (const auto* m = std::get_if<wire::Rows>(&message)) return rows_.on(from, *m, payload);
+  if (const auto* m = std::get_if<wire::RowsGone>(&message)) return on(from, *m);
+  if (const auto* m = std::get_if<wire::RowsTaken>(&message)) return on(from, *m);
   return fail(ExitCode::kBug, fmt::format("task {} sent a worker a message that is not for workers", from));
 }
 
@@ -128,6 +132,8 @@ void SyncProtocol::complete() {
   int64_t least = step_;
   for (uint32_t id = 0; id < held_.size(); ++id)
     if (held_[id].wanted >= 0 && !table_.block(id).frozen()) least = std::min(least, held_[id].version);
+  // Blocks alone do not say that all rows have this version too, but that they had the one before.
+  if (!table_.rows().empty()) least -= mode().stride;
   floor_ = std::max(floor_, least);
 }
 
@@ -202,19 +208,39 @@ Status SyncProtocol::on(wire::Rank from, const wire::Gone& m) {
     return fail(ExitCode::kBug, fmt::format("task {} says that version {} of block {} is gone, but stands at {}", from,
                                             m.version, m.block, m.newest));
   }
-  // A block at version s proves that all blocks had the version before: nothing earlier is needed from anybody. With
-  // backup workers nothing of that one either, unless an assignment says so (somebody else was lost with what he had).
-  floor_ = std::max(floor_, m.newest - mode().stride);
-  const int64_t to = mode().needed > 0 ? m.newest : floor_;
+  heard_of(m.newest);
+  return {};
+}
+
+Status SyncProtocol::on(wire::Rank from, const wire::RowsGone& m) {
+  DTRAIN_TRY_ASSIGN(const std::optional<int64_t> newest, rows_.on(from, m));
+  if (newest) heard_of(*newest);
+  return {};
+}
+
+// A block at version s proves that all blocks had the version before: nothing earlier is needed from anybody. With
+// backup workers nothing of that one either, unless an assignment says so (somebody else was lost with what he had).
+void SyncProtocol::heard_of(int64_t newest) {
+  floor_ = std::max(floor_, newest - mode().stride);
+  const int64_t to = mode().needed > 0 ? newest : floor_;
   if (step_ < to) move(kind_, to);
   advance();
-  return {};
 }
 
 Status SyncProtocol::on(wire::Rank from, const wire::Absorbed& m) {
   DTRAIN_TRY_ASSIGN(const std::optional<Work> work, offers_.on(from, m));
-  if (work && offers_.unanswered(*work) == 0 && answers_due_.erase(*work) > 0) say_done(*work);
+  answered(work);
   return {};
+}
+
+Status SyncProtocol::on(wire::Rank from, const wire::RowsTaken& m) {
+  DTRAIN_TRY_ASSIGN(const std::optional<Work> work, rows_.on(from, m));
+  answered(work);
+  return {};
+}
+
+void SyncProtocol::answered(const std::optional<Work>& work) {
+  if (work && unanswered(*work) == 0 && answers_due_.erase(*work) > 0) say_done(*work);
 }
 
 void SyncProtocol::say_done(const Work& work) {
@@ -279,11 +305,25 @@ void SyncProtocol::gradient(const Work& work, const Sum& sum, std::shared_ptr<co
   DTRAIN_CHECK(covered == sum.elements, "a sum of {} elements covers blocks of {}", sum.elements, covered);
 }
 
+void SyncProtocol::pull_rows(const Work& work, std::span<const uint64_t> rows, std::span<float* const> into) {
+  DTRAIN_CHECK(current_ && *current_ == work, "work of step {} is not in progress", work.step);
+  rows_.pull(work.step, rows, into);
+}
+
+void SyncProtocol::push_rows(const Work& work, uint32_t micro_batch, std::span<const uint64_t> rows,
+                             std::span<const float* const> gradients) {
+  if (cancelled(work)) return;
+  DTRAIN_CHECK(work.kind == wire::StepKind::kTrain && incomplete_ == 0 && rows_.arrived(),
+               "step {} has a gradient without its parameters", work.step);
+  rows_.push(work, micro_batch, rows, gradients);
+}
+
 void SyncProtocol::finished(const Work& work) {
+  rows_.forget();
   DTRAIN_CHECK(current_ && *current_ == work, "work of step {} is not in progress", work.step);
   if (!current_cancelled_) {
     done_[{work.step, work.kind}].push_back(work.node);
-    if (offers_.unanswered(work) > 0) {
+    if (unanswered(work) > 0) {
       answers_due_.insert(work);
     } else if (work.kind == wire::StepKind::kTrain) {
       say_done(work);

@@ -17,6 +17,7 @@
 
 #include "worker/known_rates.h"
 #include "worker/offered_gradients.h"
+#include "worker/row_exchange.h"
 #include "worker/worker_protocol.h"
 
 namespace dtrain::worker {
@@ -34,8 +35,13 @@ class SyncProtocol final : public WorkerProtocol {
   void metrics(const Work& work, const Metrics& metrics) override;
   void gradient(const Work& work, const Sum& sum, std::shared_ptr<const void> owner) override;
   void finished(const Work& work) override;
-  size_t unanswered(const Work& work) const override { return offers_.unanswered(work); }
   double rate(int64_t step) const override { return rates_.at(step); }
+  size_t unanswered(const Work& work) const override { return offers_.unanswered(work) + rows_.unanswered(work); }
+  void pull_rows(const Work& work, std::span<const uint64_t> rows, std::span<float* const> into) override;
+  bool rows_ready() const override { return rows_.arrived(); }
+  void push_rows(const Work& work, uint32_t micro_batch, std::span<const uint64_t> rows,
+                 std::span<const float* const> gradients) override;
+  size_t row_pushes() const override { return rows_.unanswered(); }
   int64_t step() const override { return step_; }
 
  private:
@@ -53,6 +59,11 @@ class SyncProtocol final : public WorkerProtocol {
   Status on(wire::Rank from, const wire::Absorbed& m);
   Status on(wire::Rank from, const wire::ParameterChunk& m, ByteSpan payload);
   Status on(wire::Rank from, const wire::Gone& m);
+  Status on(wire::Rank from, const wire::RowsGone& m);
+  Status on(wire::Rank from, const wire::RowsTaken& m);
+  // Some block, or the rows of a server, have had this version.
+  void heard_of(int64_t newest);
+  void answered(const std::optional<Work>& work);
   Status check_block(wire::Rank from, uint32_t block, const char* message) const;
 
   const consistency::Mode& mode() const { return rule_->mode(); }
@@ -77,6 +88,7 @@ class SyncProtocol final : public WorkerProtocol {
   wire::Outbox& outbox_;
   OfferedGradients offers_;
   KnownRates rates_;
+  RowExchange rows_;
   std::optional<wire::Assign> assign_;
   wire::StepKind kind_ = wire::StepKind::kTrain;
   int64_t step_ = -1;

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -38,7 +39,8 @@ class WorkerProtocol {
   static std::unique_ptr<WorkerProtocol> make(const ps::BlockTable& table, Setup setup, wire::Outbox& outbox);
   virtual ~WorkerProtocol() = default;
 
-  // Assign, WorkerRates, Take, Absorbed, ParameterChunk, Gone. An error means that the peer broke the protocol.
+  // Assign, WorkerRates, Take, Absorbed, ParameterChunk, Gone; Rows, RowsGone, RowsTaken. An error means that the peer
+  // broke the protocol.
   virtual Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload = {}) = 0;
 
   // What the compute side should do next, one at a time; nothing while a work is in progress. Parameters may still be
@@ -65,8 +67,18 @@ class WorkerProtocol {
   };
   virtual void gradient(const Work& work, const Sum& sum, std::shared_ptr<const void> owner) = 0;
   virtual void finished(const Work& work) = 0;
-  // How many blocks of this work's gradients still wait for the servers' answer: at 0 their memory is free, but for
-  // what messages under way hold.
+
+  // Where there are sparse tables, for each micro-batch of a work in turn. The rows that it uses, ascending
+  // (ps/row_space.h), to be put into `into`, where each table has memory for its rows one behind the other; it is
+  // written until rows_ready() says that all are there, at the step's version, or until the work is finished.
+  virtual void pull_rows(const Work& work, std::span<const uint64_t> rows, std::span<float* const> into);
+  virtual bool rows_ready() const;
+  // Their gradient, laid out alike. The values are copied: row_pushes() says of how many servers' answers are due.
+  virtual void push_rows(const Work& work, uint32_t micro_batch, std::span<const uint64_t> rows,
+                         std::span<const float* const> gradients);
+  virtual size_t row_pushes() const { return 0; }
+  // How many blocks of this work's gradients, and shares of its rows, still wait for the servers' answer: at 0 their
+  // memory is free, but for what messages under way hold.
   virtual size_t unanswered(const Work& work) const = 0;
 
   // The learning rate of a step, for a worker that takes steps of its own; REQUIRES that a work of it was given out.

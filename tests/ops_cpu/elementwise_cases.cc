@@ -1,3 +1,4 @@
+#include "ops/dot.h"
 #include "ops/elementwise.h"
 #include "tests/ops_cpu/op_case.h"
 
@@ -124,10 +125,38 @@ void add_dropouts(std::vector<OpCase>& cases) {
                          .nan_at = 0});
 }
 
+void add_dots(std::vector<OpCase>& cases) {
+  struct Row {
+    int64_t n, rows, others, dim;
+  };
+  for (const auto& [n, rows, others, dim] :
+       {Row{3, 2, 4, 5}, Row{1, 1, 1, 1}, Row{70, 1, 6, 64}, Row{40, 27, 3, 131}}) {
+    const Shape a{n, rows, dim}, b{n, others, dim}, y{n, rows, others};
+    const auto add = [&](const char* op, std::any attributes, std::vector<Value> inputs, const Shape& out) {
+      cases.push_back({.name = fmt::format("{}x{}x{}x{}_{}", n, rows, others, dim, cases.size()),
+                       .op = op,
+                       .attributes = std::move(attributes),
+                       .inputs = std::move(inputs),
+                       .outputs = {f32(out)},
+                       .forward = {},
+                       .tolerance = 1e-5,
+                       .nan_at = 0});
+    };
+    add("dot", {}, {normal(a, 1), normal(b, 2)}, y);
+    add("dot.backward", Dot{false}, {normal(y, 3), normal(b, 2)}, a);
+    add("dot.backward", Dot{true}, {normal(y, 3), normal(a, 1)}, b);
+    if (rows < 2) continue;
+    const Shape pairs{n, rows * (rows - 1) / 2};
+    add("pairwise_dot", {}, {normal(a, 1)}, pairs);
+    add("pairwise_dot.backward", {}, {normal(pairs, 4), normal(a, 1)}, a);
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> elementwise_cases() {
   std::vector<OpCase> cases;
+  add_dots(cases);
   add_additions(cases);
   add_products(cases);
   add_concats(cases);

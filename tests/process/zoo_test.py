@@ -11,6 +11,7 @@ CONFIGS = os.path.join(cluster.ROOT, "configs")
 PARAMETERS = {
     "alexnet": 61_100_840,
     "char_lstm": 256 * 64 + 4 * 256 * (64 + 256 + 2) + 4 * 256 * (256 + 256 + 2) + 257 * 256,
+    "dlrm": 14 * 64 + 65 * 16 + 53 * 64 + 65,  # beside the sparse tables
     "googlenet": 6_624_904,
     "gpt": 256 * 128 + 64 * 128 + 4 * (12 * 128 * 128 + 13 * 128) + 2 * 128,
     "gpt2": 124_439_808,
@@ -24,9 +25,17 @@ PARAMETERS = {
     "resnet56": 855_770,
     "vgg16": 138_357_544,
     "wide_and_deep": 102 * (2 + 8) + 7 * 2 + 71 * 100 + 101 * 50 + 50 * 2,
+    "wide_and_deep_sparse": 5 + 37 * 64 + 65 * 32 + 32,
+    "word2vec": 0,
+}
+# The data of those that take neither pictures nor tokens.
+DATA = {
+    "dlrm": 'format = "clicks"\nnumbers = 13\ncategories = [10000000, 1000000, 100000, 10000, 1000, 100, 20, 3]',
+    "wide_and_deep_sparse": 'format = "clicks"\nnumbers = 4\ncategories = [1000000, 50000, 2000, 50]',
+    "word2vec": 'format = "skipgram"\nfiles = "words.txt"',
 }
 TOKENS = {"char_lstm": 256, "gpt": 256, "gpt2": 50257}  # the networks that read tokens, and how many there are
-SMALL = ("char_lstm", "gpt", "lenet", "mlp", "resnet20")
+SMALL = ("char_lstm", "dlrm", "gpt", "lenet", "mlp", "resnet20", "wide_and_deep_sparse", "word2vec")
 
 
 def text_of(path):
@@ -41,11 +50,13 @@ def networks():
 class Zoo(cluster.ProcessTest):
     def run_file(self, network):
         data = f"vocab = {TOKENS[network]}" if network in TOKENS else "classes = 2"
+        data = f'format = "synthetic"\nsamples = 8\n{data}'
+        if network in DATA:
+            data = DATA[network] + ("\nsamples = 8" if "clicks" in DATA[network] else "")
+            cluster.write(self.path("words.txt"), "the word that stands near the word")
         return cluster.write(self.path(f"{network}.toml"), f"""\
 include = ["{networks()[network]}"]
 [data.train]
-format = "synthetic"
-samples = 8
 {data}
 [train]
 batch = 2
@@ -72,7 +83,7 @@ lr = 0.01
             with self.subTest(name):
                 self.dtrain("check", path, "--dump_config")
                 files = re.findall(r'"(/usr/share/[^"]+)"', text_of(path))
-                made_up = 'format = "synthetic"' in text_of(path)
+                made_up = re.search('format = "(synthetic|clicks)"', text_of(path))
                 if made_up or files and all(os.path.exists(f) for f in files):
                     self.dtrain("check", path)
 

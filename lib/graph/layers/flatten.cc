@@ -11,6 +11,8 @@ class FlattenLayer final : public Layer {
     return Shape{s.input().elements()};
   }
 
+  bool picks() const override { return true; }
+
   void forward(Emitter& e) const override {
     const Shape& x = e.shape(e.input(0));
     e.set_output(e.view(e.input(0), {e.batch(), x.elements() / e.batch()}));

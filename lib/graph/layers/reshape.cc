@@ -42,6 +42,8 @@ class ReshapeLayer final : public Layer {
     return std::nullopt;
   }
 
+  bool picks() const override { return true; }
+
   void forward(Emitter& e) const override { e.set_output(e.view(e.input(0), e.output_shape())); }
 
   void backward(Emitter& e) const override {

@@ -47,6 +47,20 @@ class SliceLayer final : public Layer {
     return y;
   }
 
+  bool picks() const override { return true; }
+  void pick(const Shape& input, const Shape& output, std::vector<int32_t>& places) const override {
+    int64_t before = 1, behind = 1;
+    for (int a = 0; a < slice_.axis - 1; ++a) before *= input[a];
+    for (int a = slice_.axis; a < input.rank(); ++a) behind *= input[a];
+    const int64_t from = input[slice_.axis - 1] * behind, taken = output[slice_.axis - 1] * behind;
+    std::vector<int32_t> picked;
+    for (int64_t b = 0; b < before; ++b) {
+      const auto first = places.begin() + b * from + slice_.begin * behind;
+      picked.insert(picked.end(), first, first + taken);
+    }
+    places = std::move(picked);
+  }
+
   void forward(Emitter& e) const override { e.op("slice", slice_, {e.input(0)}, {e.new_output()}); }
 
   void backward(Emitter& e) const override {

@@ -8,10 +8,14 @@ size_t aligned_bytes(const ParameterInfo& p) {
   return (bytes + Buffer::kAlignment - 1) / Buffer::kAlignment * Buffer::kAlignment;
 }
 
+bool holds(ParameterStorage::Of of, const ParameterInfo& p) {
+  if (p.kind == ParameterKind::kSparse) return false;
+  return of == ParameterStorage::Of::kAll || p.kind == ParameterKind::kStatistic;
+}
+
 std::vector<bool> held_of(std::span<const ParameterInfo> parameters, ParameterStorage::Of of) {
   std::vector<bool> held;
-  for (const ParameterInfo& p : parameters)
-    held.push_back(of == ParameterStorage::Of::kAll || p.kind == ParameterKind::kStatistic);
+  for (const ParameterInfo& p : parameters) held.push_back(holds(of, p));
   return held;
 }
 

@@ -1,5 +1,5 @@
-// One plain fp32 array for every parameter, in one piece of memory: values that a worker computes with, or a set of
-// their gradients (of a statistic: its next value). The reader synchronises.
+// One plain fp32 array for every parameter that is no sparse table, in one piece of memory: values that a worker
+// computes with, or a set of their gradients (of a statistic: its next value). The reader synchronises.
 #pragma once
 
 #include <span>

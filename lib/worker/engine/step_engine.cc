@@ -1,5 +1,7 @@
 #include "worker/engine/step_engine.h"
 
+#include <utility>
+
 #include "optim/optimizer_spec.h"
 #include "ps/chunk_math.h"
 
@@ -10,19 +12,22 @@ namespace dtrain::worker {
 class StepEngine::Backward final : public graph::Observer {
  public:
   Backward(StepEngine& engine, const Work& work, StepPort& port, std::span<Partial> partials, const Partial& running,
-           const Metrics& metrics, bool last, bool holds = false)
+           const Metrics& metrics, uint32_t micro_batch, bool holds = false)
       : engine_(engine),
         work_(work),
         port_(port),
         partials_(partials),
         running_(running),
         raw_(metrics),
-        last_(last),
+        micro_batch_(micro_batch),
+        last_(micro_batch + 1 == work.node.last),
         holds_(holds) {
+    if (engine.setup_.rows) tables_left_ = engine.setup_.rows->gradients().size();
     if (work.kind == wire::StepKind::kTrain) profile_ = engine.setup_.profile;
   }
 
   Status need_parameter(ParameterIndex p) override {
+    if (engine_.sparse(p)) return port_.await_rows(work_);
     DTRAIN_TRY(port_.await_parameter(work_, p));
     engine_.note_version(p, work_.step);
     return {};
@@ -40,6 +45,7 @@ class StepEngine::Backward final : public graph::Observer {
   // says that every parameter was there at version t, and that the metrics are on their way.
   void ready(const graph::ParameterOutput& out) override {
     if (!running_.gradients) return;
+    if (engine_.sparse(out.parameter)) return table_ready();
     if (forward_done_ && !holds_)
       leave(out);
     else
@@ -51,6 +57,7 @@ class StepEngine::Backward final : public graph::Observer {
   }
   Status step_done(int op) override {
     if (profile_) profile_->done(op);
+    DTRAIN_TRY(std::exchange(pushed_, {}));
     return port_.still_wanted(work_);
   }
 
@@ -62,6 +69,14 @@ class StepEngine::Backward final : public graph::Observer {
   }
 
  private:
+  // The gradients of rows leave together, and by themselves for each micro-batch: which rows it used is its own affair.
+  void table_ready() {
+    if (--tables_left_ > 0) return;
+    const RowLookup& rows = *engine_.setup_.rows;
+    const std::vector<const float*> gradients(rows.gradients().begin(), rows.gradients().end());
+    pushed_ = port_.push_rows(work_, micro_batch_, rows.rows(), gradients);
+  }
+
   void leave(graph::ParameterOutput out) {
     const auto n = static_cast<size_t>(out.elements);
     const GradientPool::Lease* holder = &running_.gradients;
@@ -80,7 +95,10 @@ class StepEngine::Backward final : public graph::Observer {
   std::span<Partial> partials_;  // those that this micro-batch completes, outermost first
   const Partial& running_;
   const Metrics& raw_;
+  const uint32_t micro_batch_;
   const bool last_, holds_;
+  size_t tables_left_ = 0;  // whose gradients are not ready
+  Status pushed_;
   OpProfile* profile_ = nullptr;
   bool forward_done_ = false;
   std::vector<graph::ParameterOutput> held_;
@@ -114,15 +132,22 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
   }
   Metrics metrics;
   const uint32_t merges = closing(work, micro_batch);
-  Backward backward(*this, work, port, std::span(partials).last(merges), running, metrics,
-                    micro_batch + 1 == work.node.last, training && holds());
-  const graph::Binding binding{setup_.values, training ? running.gradients->pointers() : std::span<float* const>(),
-                               &metrics};
+  Backward backward(*this, work, port, std::span(partials).last(merges), running, metrics, micro_batch,
+                    training && holds());
+  graph::Feed feed{.samples = micro.samples, .labels = micro.labels};
+  if (setup_.rows) {
+    DTRAIN_TRY(setup_.rows->find(micro.samples, micro.valid));
+    DTRAIN_TRY(port.pull_rows(work, setup_.rows->rows(), setup_.rows->values()));
+    feed.lookups = setup_.rows->lookups();
+  }
+  const std::vector<const float*> values = this->values();
+  const std::vector<float*> outputs = this->outputs(running);
+  const graph::Binding binding{values, outputs, &metrics};
   const ops::RunContext context{setup_.seed, setup_.same_step ? 0 : work.step, micro_batch * program.micro_batch(),
                                 micro.valid};
   OpProfile* profile = training ? setup_.profile : nullptr;
   if (profile) profile->begin(program);
-  DTRAIN_TRY(program.run({micro.samples, micro.labels}, binding, context, backward));
+  DTRAIN_TRY(program.run(feed, binding, context, backward));
   if (profile) profile->end();
 
   if (training && holds() && settle(work, backward.held(), port, running)) backward.leave_held();
@@ -223,7 +248,7 @@ Status StepEngine::run_round(const Work& work, uint32_t micro_batch, StepPort& p
   }
 
   const uint32_t merges = closing(work, micro_batch);
-  Backward end(*this, work, port, std::span(partials).last(merges), running, sum, micro_batch + 1 == work.node.last);
+  Backward end(*this, work, port, std::span(partials).last(merges), running, sum, micro_batch);
   end.metrics_ready();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].kind == ParameterKind::kFrozen) continue;
@@ -233,6 +258,25 @@ Status StepEngine::run_round(const Work& work, uint32_t micro_batch, StepPort& p
   }
   keep(std::move(running), end.sum(), merges, partials);
   return {};
+}
+
+std::vector<const float*> StepEngine::values() const {
+  std::vector<const float*> values = setup_.values;
+  if (!setup_.rows) return values;
+  size_t t = 0;
+  for (size_t p = 0; p < values.size(); ++p)
+    if (sparse(static_cast<ParameterIndex>(p))) values[p] = setup_.rows->values()[t++];
+  return values;
+}
+
+std::vector<float*> StepEngine::outputs(const Partial& running) const {
+  if (!running.gradients) return {};
+  std::vector<float*> outputs(running.gradients->pointers().begin(), running.gradients->pointers().end());
+  if (!setup_.rows) return outputs;
+  size_t t = 0;
+  for (size_t p = 0; p < outputs.size(); ++p)
+    if (sparse(static_cast<ParameterIndex>(p))) outputs[p] = setup_.rows->gradients()[t++];
+  return outputs;
 }
 
 Result<GradientPool::Lease> StepEngine::lease(const Work& work, StepPort& port) {

@@ -14,6 +14,7 @@
 #include "worker/engine/gradient_pool.h"
 #include "worker/engine/op_profile.h"
 #include "worker/engine/own_steps.h"
+#include "worker/engine/row_lookup.h"
 #include "worker/engine/step_port.h"
 
 namespace dtrain::worker {
@@ -27,6 +28,7 @@ class StepEngine {
     std::vector<const float*> values;                // parameter memory, plain
     std::unique_ptr<graph::Executable> train, eval;  // eval may be null
     OpProfile* profile = nullptr;                    // of training
+    std::unique_ptr<RowLookup> rows = nullptr;       // where there are sparse tables
 
     // What a mode without a gradient for every step and from every worker wants (consistency/).
     std::optional<double> clip_norm;                    // of each micro-batch's gradient
@@ -66,6 +68,10 @@ class StepEngine {
   // Clips, descends, adds what was held back; whether the sum leaves now.
   bool settle(const Work& work, std::span<const graph::ParameterOutput> outputs, StepPort& port,
               const Partial& running);
+  // With those of sparse tables.
+  std::vector<const float*> values() const;
+  std::vector<float*> outputs(const Partial& running) const;
+  bool sparse(ParameterIndex p) const { return parameters_[static_cast<size_t>(p)].kind == ParameterKind::kSparse; }
   Result<GradientPool::Lease> lease(const Work& work, StepPort& port);
   void note_version(ParameterIndex p, int64_t version);
   // How many subtrees of the node, leaves aside, end with this micro-batch: so many additions follow it.

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "base/result.h"
 #include "graph/observer.h"
@@ -24,6 +25,16 @@ class StepPort {
   virtual Status await_others(const Work& work, const std::function<bool()>& there) {
     return await_memory(work, there);
   }
+  // Where there are sparse tables, for each micro-batch: asks for the rows that it uses, waits for them, and takes
+  // their gradient, as WorkerProtocol has it. A gradient may have to wait until earlier ones are with the servers.
+  virtual Status pull_rows(const Work&, std::span<const uint64_t> /*rows*/, std::span<float* const> /*into*/) {
+    return no_rows();
+  }
+  virtual Status await_rows(const Work&) { return no_rows(); }
+  virtual Status push_rows(const Work&, uint32_t /*micro_batch*/, std::span<const uint64_t> /*rows*/,
+                           std::span<const float* const> /*gradients*/) {
+    return no_rows();
+  }
   // Asked between ops, so that a work that is of no use any more does not go on to its end: an error ends it.
   virtual Status still_wanted(const Work&) { return {}; }
   // The learning rate of a step of the work's round, for an engine that takes steps by itself.
@@ -32,6 +43,9 @@ class StepPort {
   // The sum over the node of a parameter's output, or of a piece of it that is whole blocks. The values stay as they
   // are while `owner` is held.
   virtual void gradient(const Work& work, const graph::ParameterOutput& sum, std::shared_ptr<const void> owner) = 0;
+
+ private:
+  static Status no_rows() { return fail(ExitCode::kBug, "nobody here keeps sparse tables"); }
 };
 
 }  // namespace dtrain::worker

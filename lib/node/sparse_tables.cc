@@ -1,0 +1,52 @@
+#include "node/sparse_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dtrain::node {
+namespace {
+
+const config::Position& position_of(const config::Value& table, const char* key) {
+  const config::Value* value = table.find(key);
+  return value ? value->position() : table.position();
+}
+
+}  // namespace
+
+void check_sparse_tables(const RunDefinition& run, config::Diagnostics& diagnostics) {
+  const std::vector<ParameterInfo>& parameters = run.network->parameters();
+  const auto table = std::find_if(parameters.begin(), parameters.end(),
+                                  [](const ParameterInfo& p) { return p.kind == ParameterKind::kSparse; });
+  if (table == parameters.end()) return;
+  const auto refuse = [&](const config::Position& at, const std::string& what, const char* why) {
+    diagnostics.error(
+        at, fmt::format("{} is not for sparse tables such as '{}', {}; leave one of them out", what, table->name, why));
+  };
+  const config::Value& train = *run.root.find("train");
+  const config::Value& optimizer = run.spec.optimizer;
+  if (run.rule->mode().name != "sync")
+    refuse(position_of(train, "consistency"), fmt::format("consistency = '{}'", run.rule->mode().name),
+           "whose rows go from version to version step by step");
+  if (run.compression.any())
+    refuse(position_of(train, run.compression.gradients ? "compression" : "compress_pulls"),
+           "compression of gradients or parameters", "whose rows travel as they are");
+  if (run.spec.train.ema > 0)
+    refuse(position_of(train, "ema"), "'ema' in [train]", "of which a step moves only the rows that it uses");
+  if (run.optimizer.clip_norm)
+    refuse(position_of(optimizer, "clip_norm"), "'clip_norm' in [optimizer]",
+           "whose gradients are never all in one place");
+  if (run.optimizer.optimizer->norm_need() != optim::NormNeed::kNone)
+    refuse(position_of(optimizer, "type"), "an optimizer with norms of whole parameters (lars, lamb)",
+           "of which only the rows that were used exist");
+  if (run.optimizer.optimizer->full_batch())
+    refuse(position_of(optimizer, "type"), "the optimizer lbfgs", "since it moves all parameters at once");
+}
+
+ps::InitialValues initial_rows(const RunDefinition& run) {
+  return [&run](ParameterIndex p, int64_t first, std::span<float> out) {
+    run.network->initialize(p, run.spec.seed, first, out);
+  };
+}
+
+}  // namespace dtrain::node
