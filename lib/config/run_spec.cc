@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
@@ -13,6 +14,9 @@ namespace {
 
 constexpr int64_t kMaxBatch = int64_t{1} << 31;
 constexpr int64_t kMaxThreads = 4096;
+// Nobody gets there, and a sample's number in the run, at most kMaxBatch times as much, fits 64 bits.
+constexpr int64_t kMaxSteps = 4'000'000'000;
+constexpr double kMaxEpochs = 1e9;
 constexpr double kMaxSeconds = 1e8;
 
 // "24 or 30": the divisors of `batch` on both sides of `wrong`.
@@ -43,17 +47,19 @@ TrainSpec read_train(const Value& table, std::optional<int64_t> standard_steps, 
                                        *t.micro_batch, t.batch, nearest_divisors(t.batch, *t.micro_batch)));
   }
   t.threads = r.integer_or_auto("threads", 1, kMaxThreads);
-  if (r.has("steps")) t.steps = r.integer("steps", 1, 1);
+  if (r.has("steps")) t.steps = r.integer("steps", 1, 1, kMaxSteps);
   if (r.has("epochs")) t.epochs = r.positive_number("epochs", 1);
+  if (t.epochs.value_or(0) > kMaxEpochs)
+    r.error("epochs", fmt::format("'epochs' in [train] must be at most {:.0f}, got {}", kMaxEpochs, *t.epochs));
   r.also_known("steps");
   r.also_known("epochs");
   if (t.steps && t.epochs) r.error("epochs", "'steps' and 'epochs' exclude each other in [train]; remove one");
   if (!t.steps && !t.epochs) t.steps = standard_steps;
   if (!t.steps && !t.epochs) r.error("", "[train] needs 'steps' or 'epochs'");
-  t.log_every = r.integer("log_every", t.log_every, 1);
-  t.checkpoint_every = r.integer("checkpoint_every", t.checkpoint_every, 0);
-  t.eval_every = r.integer("eval_every", t.eval_every, 0);
-  t.keep_checkpoints = r.integer("keep_checkpoints", t.keep_checkpoints, 1);
+  t.log_every = r.integer("log_every", t.log_every, 1, kMaxSteps);
+  t.checkpoint_every = r.integer("checkpoint_every", t.checkpoint_every, 0, kMaxSteps);
+  t.eval_every = r.integer("eval_every", t.eval_every, 0, kMaxSteps);
+  t.keep_checkpoints = r.integer("keep_checkpoints", t.keep_checkpoints, 1, kMaxSteps);
   t.winograd = r.boolean("winograd", true);
   t.isa = r.string("isa", "");
   const std::array<std::string, 3> precisions = {"fp32", "bf16", "fp16"};
@@ -89,8 +95,9 @@ bool good_name(const std::string& name) {
 
 int64_t TrainSpec::total_steps(int64_t samples) const {
   if (steps) return *steps;
-  return static_cast<int64_t>(
-      std::ceil(epochs.value_or(0) * static_cast<double>(samples) / static_cast<double>(batch)));
+  const double steps_of_epochs =
+      std::ceil(epochs.value_or(0) * static_cast<double>(samples) / static_cast<double>(batch));
+  return static_cast<int64_t>(std::min(steps_of_epochs, static_cast<double>(kMaxSteps)));
 }
 
 RunSpec read_run_spec(const Value& root, Diagnostics& diagnostics) {

@@ -97,6 +97,10 @@ TEST(RunSpec, TotalSteps) {
   train.epochs.reset();
   train.steps = 9;
   EXPECT_EQ(train.total_steps(60'000), 9);
+  train.steps.reset();
+  train.batch = 1;
+  train.epochs = 1e9;
+  EXPECT_EQ(train.total_steps(1'000'000'000'000), 4'000'000'000) << "as many as can be said";
 }
 
 TEST(RunSpec, AMicroBatchMustDivideTheBatch) {
@@ -114,7 +118,11 @@ TEST(RunSpec, StepsOrEpochs) {
   EXPECT_EQ(errors_of("[train]\nbatch = 1\nsteps = 1\nepochs = 1\n"),
             "run.toml:4:10: error: 'steps' and 'epochs' exclude each other in [train]; remove one");
   EXPECT_EQ(errors_of("[train]\nbatch = 1\nsteps = 0\n"),
-            "run.toml:3:9: error: 'steps' in [train] must be at least 1, got 0");
+            "run.toml:3:9: error: 'steps' in [train] must be from 1 to 4000000000, got 0");
+  EXPECT_EQ(errors_of("[train]\nbatch = 1\nsteps = 9223372036854775807\n"),
+            "run.toml:3:9: error: 'steps' in [train] must be from 1 to 4000000000, got 9223372036854775807");
+  EXPECT_EQ(errors_of("[train]\nbatch = 1\nepochs = 1e300\n"),
+            "run.toml:3:10: error: 'epochs' in [train] must be at most 1000000000, got 1e+300");
   EXPECT_EQ(errors_of("[train]\nbatch = 1\nepochs = 0\n"),
             "run.toml:3:10: error: 'epochs' in [train] must be above 0, got 0");
 }
