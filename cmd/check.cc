@@ -122,7 +122,10 @@ std::string mode_text(const node::RunDefinition& run, int64_t micro_batches) {
   else if (mode.newest)
     out += fmt::format(", from parameters at most {} versions old", mode.window - 1);
   if (mode.stride > 1) out += fmt::format(", in rounds of {} steps", mode.stride);
-  if (mode.same_bits && !run.spec.train.allow_different_arithmetic) out += "; the same bits on any cluster";
+  if (const auto why = run.why_not_reproducible())
+    out += "; not reproducible to the bit: " + *why;
+  else if (!run.spec.train.allow_different_arithmetic)
+    out += "; the same bits on any cluster";
   if (run.speculate) out += "; a slow worker's share is computed by others as well";
   return out;
 }

@@ -48,6 +48,17 @@ class Check(cluster.ProcessTest):
         self.assertIn('servers = "workers"', out)
         self.assertIn("where all links are equally fast", self.dtrain(*shape).out)
 
+    def test_the_same_bits_are_promised_only_where_they_are_kept(self):
+        def line(*sets):
+            out = self.dtrain("check", self.run_toml, *(w for s in sets for w in ("--set", s))).out
+            return next(l for l in out.splitlines() if l.startswith("consistency: "))
+
+        self.assertIn("; the same bits on any cluster", line())
+        self.assertNotIn("bits", line("train.allow_different_arithmetic=true"))
+        for given in ("train.consistency=async", "train.compression=fp16", "train.compress_pulls=1bit"):
+            self.assertIn("; not reproducible to the bit: with train.", line(given))
+            self.assertNotIn("the same bits", line(given))
+
     def test_one_task_moves_nothing(self):
         self.assertNotIn("other tasks", self.dtrain("check", self.run_toml).out)
 
@@ -66,7 +77,8 @@ class Check(cluster.ProcessTest):
     def test_wrong_bandwidths(self):
         for text, says in (("10", "the unit is missing"), ("10GB", "'GB' is no unit"), ("ps=1Gbps", "that of a worker is missing"),
                            ("wrker=1Gbps", "'wrker' is no kind of task"), ("1Gbps,worker=2Gbps", "a second time"),
-                           ("ps=1Gbps,ps=2Gbps,worker=1Gbps", "a second time"), ("1Gbps,", "--bandwidth")):
+                           ("ps=1Gbps,ps=2Gbps,worker=1Gbps", "a second time"), ("1Gbps,", "--bandwidth"),
+                           ("1e-320bps", "at least 1 bit/s")):
             with self.subTest(text=text):
                 p = self.dtrain("check", self.run_toml, "--bandwidth", text, expect=2)
                 self.assertIn(says, p.err)
