@@ -138,7 +138,7 @@ Status set_cost(sim::scale::HostCosts& costs, const std::string& assignment) {
   using Costs = sim::scale::HostCosts;
   for (const auto& [name, to] : {std::pair("message", &Costs::message), {"write", &Costs::write}}) {
     if (key != name) continue;
-    DTRAIN_TRY_ASSIGN(const Nanoseconds time, parse_time(value));
+    DTRAIN_TRY_ASSIGN(const Nanoseconds time, parse_time("--host_cost " + key, value));
     costs.*to = static_cast<double>(time);
     return {};
   }
@@ -147,7 +147,7 @@ Status set_cost(sim::scale::HostCosts& costs, const std::string& assignment) {
                                  {"add", &Costs::add},
                                  {"update", &Costs::update}}) {
     if (key != name) continue;
-    DTRAIN_TRY_ASSIGN(const double rate, parse_rate(value));
+    DTRAIN_TRY_ASSIGN(const double rate, parse_rate("--host_cost " + key, value));
     costs.*to = 1e9 / rate;
     return {};
   }

@@ -1,4 +1,5 @@
-// Numbers with units, as flags take them: "25Gbps", "1.5GB/s", "50us", "0.45" (seconds).
+// Numbers with units, as flags take them: "50us", "0.45" (seconds), "25Gbps". Errors name the flag, what it says and
+// what would do.
 #pragma once
 
 #include <string>
@@ -8,9 +9,9 @@
 
 namespace dtrain::cmd {
 
-// Bytes per second; the error names the text and what would do.
-Result<double> parse_rate(const std::string& text);
-// Without a unit: seconds.
-Result<Nanoseconds> parse_time(const std::string& text);
+// Bytes a second; see parse_bandwidth.
+Result<double> parse_rate(const std::string& flag, const std::string& text);
+// From 0 to a day. Without a unit: seconds.
+Result<Nanoseconds> parse_time(const std::string& flag, const std::string& text);
 
 }  // namespace dtrain::cmd

@@ -10,6 +10,7 @@
 #include "flags.h"
 #include "host_costs.h"
 #include "node/arithmetic.h"
+#include "node/network_split.h"
 #include "node/run_definition.h"
 #include "node/server_pool.h"
 #include "quantity.h"
@@ -93,7 +94,16 @@ void print_row(const Row& r) {
 Result<Model> make_model(const SimulateFlags& flags, node::RunDefinition& run) {
   Model model;
   if (run.optimizer.optimizer->full_batch())
-    return fail(ExitCode::kUsage, "L-BFGS runs in one process: there is nothing to simulate");
+    return fail(ExitCode::kUsage, "the optimizer lbfgs cannot be simulated, only those that make a step of a batch");
+  if (node::names_tasks(*run.network))
+    return fail(ExitCode::kUsage,
+                "a network whose layers lie on several tasks cannot be simulated: take the keys 'device' out, which "
+                "simulates the whole network on each worker");
+  if (!run.network->lookups().empty())
+    return fail(ExitCode::kUsage,
+                fmt::format("'{}' is a sparse table, which cannot be simulated: how many rows travel depends on the "
+                            "data; without 'sparse' all of it travels",
+                            run.network->parameters()[static_cast<size_t>(run.network->lookups()[0].table)].name));
   const consistency::Mode& mode = run.rule->mode();
   if (!mode.lockstep || mode.needed > 0 || mode.stride > 1)
     return fail(ExitCode::kUsage,
@@ -110,8 +120,8 @@ Result<Model> make_model(const SimulateFlags& flags, node::RunDefinition& run) {
   model.clips = run.optimizer.clip_norm.has_value();
   model.parameters = run.network->parameters();
   model.pool_bytes = node::server_pool_bytes;
-  DTRAIN_TRY_ASSIGN(model.link.bytes_per_second, parse_rate(flags.bandwidth));
-  DTRAIN_TRY_ASSIGN(model.link.latency, parse_time(flags.latency));
+  DTRAIN_TRY_ASSIGN(model.link.bytes_per_second, parse_rate("--bandwidth", flags.bandwidth));
+  DTRAIN_TRY_ASSIGN(model.link.latency, parse_time("--latency", flags.latency));
   DTRAIN_TRY_ASSIGN(model.costs, measure_host_costs(*model.optimizer));
   for (const std::string& cost : flags.costs) DTRAIN_TRY(set_cost(model.costs, cost));
 
@@ -122,8 +132,8 @@ Result<Model> make_model(const SimulateFlags& flags, node::RunDefinition& run) {
     DTRAIN_TRY(run.open_data(files));
     DTRAIN_TRY_ASSIGN(model.compute, measure_compute(run, micro, flags.threads));
   } else {
-    DTRAIN_TRY_ASSIGN(const Nanoseconds time, parse_time(flags.compute));
-    if (time == 0) return fail(ExitCode::kUsage, "--compute: a step takes some time");
+    DTRAIN_TRY_ASSIGN(const Nanoseconds time, parse_time("--compute", flags.compute));
+    if (time < model.micro_batches) return fail(ExitCode::kUsage, "--compute: a step takes some time");
     DTRAIN_TRY_ASSIGN(model.compute, assume_compute(run, micro, time / model.micro_batches));
   }
   model.warmup = flags.warmup;

@@ -49,6 +49,7 @@ Result<double> parse_bandwidth(std::string_view text) {
   const double bytes = number * unit(name);
   if (unit(name) == 0) return bad(fmt::format("'{}' is no unit of it", name));
   if (!std::isfinite(bytes) || bytes <= 0) return bad("it must be more than 0");
+  if (bytes < unit("bps")) return bad("it must be at least 1 bit/s");
   return bytes;
 }
 

@@ -38,6 +38,8 @@ TEST(Bandwidth, Mistakes) {
                                                                   {"10 parsecs", "'parsecs' is no unit"},
                                                                   {"0Gbps", "more than 0"},
                                                                   {"-1Gbps", "more than 0"},
+                                                                  {"0.5bps", "at least 1 bit/s"},
+                                                                  {"1e-320GB/s", "at least 1 bit/s"},
                                                                   {"nanGbps", "more than 0"},
                                                                   {"infGbps", "more than 0"},
                                                                   {"1e999Gbps", "does not begin with a number"}}) {

@@ -37,6 +37,29 @@ layers = [
 ]
 """
 
+SPARSE = """\
+[data.train]
+format = "clicks"
+samples = 64
+categories = [100]
+
+[train]
+batch = 16
+steps = 10
+
+[optimizer]
+lr = 0.01
+
+[network]
+input = [1]
+layers = [
+  { name = "table", type = "embedding", vocab = 100, dim = 4, sparse = true },
+  { type = "flatten" },
+  { type = "linear", units = 2 },
+  { type = "softmax_cross_entropy" },
+]
+"""
+
 
 class Simulate(ProcessTest):
     def setUp(self):
@@ -51,16 +74,30 @@ class Simulate(ProcessTest):
         self.assertIn(says, process.err)
 
     def test_what_cannot_be_is_refused(self):
-        self.refuses("--bandwidth", "fast", says="25Gbps")
-        self.refuses("--bandwidth", "0Gbps", says="nothing passes")
-        self.refuses("--latency", "-1us", says="50us")
-        self.refuses("--compute", "soon", says="0.45 (seconds)")
+        self.refuses("--bandwidth", "fast", says="expected one such as 10Gbps")
+        self.refuses("--bandwidth", "0Gbps", says="--bandwidth: '0Gbps' is no bandwidth: it must be more than 0")
+        self.refuses("--bandwidth", "1e-320bps", says="at least 1 bit/s")
+        self.refuses("--bandwidth", "1bps", "--compute", "1ms", "--steps", "40", says="more than 36 years")
+        self.refuses("--latency", "-1us", says="--latency: '-1us' is no time; write it as 50us")
+        self.refuses("--latency", "1e9", says="--latency: '1e9' is more than a day")
+        self.refuses("--compute", "soon", says="--compute: 'soon' is no time; write it as 50us, 1.5ms or 0.45 (seconds)")
         self.refuses("--compute", "0", says="takes some time")
+        self.refuses("--compute", "1ns", "--set", "train.micro_batch=4", says="takes some time")
         self.refuses("--workers", "1,2,3", "--ps", "1,2", says="one for each size")
         self.refuses("--workers", "0", says="--workers")
         self.refuses("--set", "train.consistency=async", says="cannot be simulated")
         self.refuses("--set", "train.compression=fp16", says="cannot be simulated")
         self.refuses("--host_cost", "sums=1GB/s", says="receive, send, add, update")
+        self.refuses("--host_cost", "add=0GB/s", says="--host_cost add: '0GB/s'")
+        self.refuses("--host_cost", "message", says="--host_cost message: ''")
+
+    def test_networks_that_lie_elsewhere_are_refused(self):
+        split = write(self.path("split.toml"), MLP.replace('{ name = "dense4",',
+                                                           '{ device = "/job:worker/task:0", name = "dense4",'))
+        self.assertIn("take the keys 'device' out", self.dtrain("simulate", split, expect=2).err)
+        sparse = write(self.path("sparse.toml"), SPARSE)
+        err = self.dtrain("simulate", sparse, "--compute", "1ms", expect=2).err
+        self.assertIn("'table.weight' is a sparse table", err)
 
     def test_a_sweep(self):
         out = self.simulate("--compute", "20ms", "--workers", "1,8,64", "--ps", "1,8,64", "--bandwidth", "10Gbps")

@@ -151,6 +151,22 @@ TEST(ScaleCluster, NormsAreTakenInTheirRounds) {
   EXPECT_GT(milliseconds(simulate(m)), without);
 }
 
+TEST(ScaleCluster, WhatWouldTakeLongerThanTimeLastsIsAnError) {
+  for (const bool slow_link : {true, false}) {
+    Model m = model(4, kMebi, 30 * kMillisecond);
+    m.workers = 8;
+    m.steps = 50;
+    if (slow_link)
+      m.link.bytes_per_second = 0.125;
+    else
+      m.costs.add = 1e300;
+    const Result<Outcome> out = simulate(m);
+    ASSERT_FALSE(out);
+    EXPECT_EQ(out.error().code, ExitCode::kUsage);
+    EXPECT_NE(out.error().message.find("36 years"), std::string::npos) << out.error().message;
+  }
+}
+
 TEST(ScaleCluster, IsTheSameEveryTime) {
   Model m = model(8, kMebi / 2, 10 * kMillisecond);
   m.workers = 7;

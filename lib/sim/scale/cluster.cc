@@ -32,6 +32,10 @@ class Run final : public cluster::CoordinatorEvents {
     while (!end_ && !world_.events.empty()) {
       const Event e = world_.events.pop();
       world_.now = e.at;
+      if (world_.now > kLongestSimulation)
+        return fail(ExitCode::kUsage, fmt::format("the simulated run takes more than 36 years for {} steps; simulate "
+                                                  "faster links and processors, or fewer steps",
+                                                  model_.warmup + model_.steps));
       Host& host = *hosts_[e.host];
       switch (e.kind) {
         case Event::Kind::kArrive:

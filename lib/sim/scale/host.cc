@@ -55,9 +55,9 @@ HostTimes Host::times() const {
 }
 
 void Host::use_loop(double nanoseconds) {
-  const auto time = static_cast<Nanoseconds>(nanoseconds);
-  loop_free_ = std::max(loop_free_, world_.now) + time;
-  times_.loop += time;
+  const Nanoseconds time = duration(nanoseconds);
+  loop_free_ = later(std::max(loop_free_, world_.now), time);
+  times_.loop = later(times_.loop, time);
 }
 
 // --- writing
@@ -136,8 +136,8 @@ void Host::write() {
   const Instant begin = std::max({world_.now, loop_free_, wire_free_});
   use_loop(world_.model.costs.write + world_.model.costs.send * static_cast<double>(bytes));
   const Nanoseconds time = link.time(bytes);
-  wire_free_ = std::max(begin + time, loop_free_);
-  times_.out += time;
+  wire_free_ = std::max(later(begin, time), loop_free_);
+  times_.out = later(times_.out, time);
   for (uint32_t f = batch.first; f != kNone; f = frames[f].next) frames[f].at = wire_free_ + link.latency;
   world_.events.push({begin + link.latency, Event::Kind::kArrive, to, batch.first});
   start_writing();
@@ -151,8 +151,8 @@ void Host::arrive(uint32_t frame) {
     Frame& f = frames[frame];
     const uint32_t next = f.next;
     const Nanoseconds time = world_.model.link.time(f.bytes + f.payload);
-    times_.in += time;
-    wire_in_free_ = std::max(wire_in_free_, world_.now) + time;
+    times_.in = later(times_.in, time);
+    wire_in_free_ = later(std::max(wire_in_free_, world_.now), time);
     // A sparse flow does not wait for what others have queued.
     if (f.payload > 0) f.at = std::max(f.at, wire_in_free_);
     (f.payload > 0 ? arrived_tensors_ : arrived_control_).push(frames, frame);
@@ -212,7 +212,7 @@ void Host::handle(uint32_t number) {
   }
   if (f.type == wire::MessageType::kParameterChunk && f.from == rank_) time += costs.add * f.payload;  // a copy
   use_loop(time);
-  if (receiver(f.type) == Role::kCoordinator) times_.coordinator += static_cast<Nanoseconds>(time);
+  if (receiver(f.type) == Role::kCoordinator) times_.coordinator = later(times_.coordinator, duration(time));
 
   const uint64_t summed = server_ ? server_->counters().bytes_taken : 0;
   const uint64_t commits = server_ ? server_->counters().commits : 0;
@@ -225,7 +225,7 @@ void Host::handle(uint32_t number) {
   if (server_->counters().commits > commits)
     sums += costs.update * static_cast<double>(world_.table.block(f.block).elements) * sizeof(float);
   if (sums == 0) return;
-  times_.sums += static_cast<Nanoseconds>(sums);
+  times_.sums = later(times_.sums, duration(sums));
   use_loop(sums);
 }
 

@@ -15,6 +15,17 @@
 
 namespace dtrain::sim::scale {
 
+// A simulation ends with an error where it would take longer than that. Nothing beyond it is told apart, so that no sum
+// of times overflows.
+constexpr Nanoseconds kLongestSimulation = int64_t{1} << 60;  // 36 years
+
+inline Nanoseconds duration(double nanoseconds) {
+  constexpr auto most = static_cast<double>(kLongestSimulation);
+  return nanoseconds < most ? static_cast<Nanoseconds>(nanoseconds) : kLongestSimulation;
+}
+
+inline Instant later(Instant at, Nanoseconds by) { return at < kLongestSimulation ? at + by : at; }
+
 // Every host has one link to a switch that never is the bottleneck itself. Both directions are independent.
 struct Link {
   double bytes_per_second = 3.125e9;
@@ -24,8 +35,7 @@ struct Link {
   static constexpr uint32_t kPacketBytes = 90;  // of the smallest packet beside its contents
 
   Nanoseconds time(uint64_t bytes) const {
-    return static_cast<Nanoseconds>((static_cast<double>(bytes) * kOverhead + kPacketBytes) / bytes_per_second * 1e9) +
-           1;
+    return duration((static_cast<double>(bytes) * kOverhead + kPacketBytes) / bytes_per_second * 1e9) + 1;
   }
 };
 
