@@ -2,7 +2,32 @@
 """What surrounds a process can be odd: descriptors that are closed, outputs that nobody reads, no memory, pipes for files."""
 import json, os, signal, subprocess, unittest
 
-from cluster import DTRAIN, ProcessTest
+from cluster import DTRAIN, ProcessTest, write
+
+# A matrix product for which a processor's library takes memory of its own.
+WIDE = """\
+[data.train]
+format = "synthetic"
+samples = 1024
+
+[train]
+batch = 1024
+micro_batch = 1024
+threads = 1
+steps = 1
+
+[optimizer]
+lr = 0.05
+
+[network]
+input = [1, 8, 8]
+layers = [
+  { type = "conv2d", filters = 256, kernel = 3, activation = "relu" },
+  { type = "flatten" },
+  { type = "linear", units = 10 },
+  { type = "softmax_cross_entropy" },
+]
+"""
 
 
 class Surroundings(ProcessTest):
@@ -46,6 +71,13 @@ class Surroundings(ProcessTest):
         self.assertEqual(code, 2, out)
         self.assertIn("out of memory", out)
         self.assertNotIn("bug", out)
+
+    def test_no_memory_is_no_bug_wherever_it_ends(self):
+        write(self.path("wide.toml"), WIDE)
+        for limit in range(150_000, 280_000, 5_000):  # among them some at which a matrix product finds none
+            code, out = self.shell(f'ulimit -v {limit}; "$D" run wide.toml --out wide{limit}')
+            self.assertIn(code, (0, 2), out)
+            self.assertNotIn("bug", out)
 
     def test_a_pipe_that_nobody_writes_to_is_no_run_file(self):
         os.mkfifo(self.path("pipe"))

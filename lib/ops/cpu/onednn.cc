@@ -2,6 +2,7 @@
 
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <algorithm>
+#include <new>
 #include <numeric>
 
 namespace dtrain::ops::cpu {
@@ -9,6 +10,11 @@ namespace {
 
 constexpr size_t kLine = 64;
 size_t rounded(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// Want of memory is no property of an operation: as where anything else is allocated.
+void throw_if_out_of_memory(dnnl_status_t status) {
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
+}
 
 // How often one step of `axis` is taken outside the inner blocks.
 int64_t outer_extent(const dnnl_memory_desc_t& d, int axis) {
@@ -236,6 +242,7 @@ void PrimitiveKernel::run(std::span<const void* const> in, std::span<void* const
   }
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data());
+  throw_if_out_of_memory(status);
   DTRAIN_CHECK(status == dnnl_success, "{} failed: {}", implementation_, dnnl_status2str(status));
 }
 
@@ -243,6 +250,7 @@ tl::expected<Plan, std::string> OnednnOp::guarded(const OpRequest& request) cons
   try {
     return describe(request);
   } catch (const dnnl::error& e) {
+    throw_if_out_of_memory(e.status);
     if (e.status == dnnl_unimplemented) return tl::unexpected<std::string>("oneDNN has no primitive for these shapes");
     return tl::unexpected(fmt::format("oneDNN: {} ({})", e.message, dnnl_status2str(e.status)));
   }
@@ -260,6 +268,7 @@ Result<std::unique_ptr<Kernel>> OnednnOp::plan(const OpRequest& request) const {
   try {
     return make(*plan, request);
   } catch (const dnnl::error& e) {
+    throw_if_out_of_memory(e.status);
     return fail(ExitCode::kBug, fmt::format("{}: oneDNN: {} ({})", request.op, e.message, dnnl_status2str(e.status)));
   }
 }
