@@ -26,7 +26,7 @@ struct SpecFlags {
         ->check(CLI::Range(1, 65536));
     add_flag_value(app, "--start_grace", options.start_grace,
                    "seconds that the start waits for more than --min_workers; default 10")
-        ->check(CLI::Range(0.0, 86400.0));
+        ->check(number_from(0, 86400));
   }
   bool any() const {
     return !options.servers.empty() || options.max_workers || options.min_workers || options.start_grace;

@@ -44,6 +44,18 @@ inline CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& tar
   return app.add_flag(spellings(name), target, text)->envname(environment_name(name));
 }
 
+// As CLI::Range, which lets NaN pass.
+inline CLI::Validator number_from(double min, double max) {
+  return CLI::Validator(
+      [min, max](const std::string& text) {
+        double x = 0;
+        return CLI::detail::lexical_cast(text, x) && x >= min && x <= max
+                   ? ""
+                   : fmt::format("must be a number from {:g} to {:g}, got '{}'", min, max, text);
+      },
+      "");
+}
+
 // The run file and what is set on top of it.
 struct RunFileFlags {
   std::string file;

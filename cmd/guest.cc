@@ -18,15 +18,25 @@ constexpr Nanoseconds kLook = 100 * kMillisecond;
 // What a run may have, so that a stranger who claims to be one cannot fill the memory.
 constexpr uint32_t kMostTasks = 1 << 20, kMostTensors = 1 << 22;
 
+// Why a tensor, or its gradient, cannot be read; null where it can.
+const char* unreadable(const wire::NamedTensor& t, bool gradient) {
+  const auto kind = static_cast<ParameterKind>(t.kind);
+  if (kind == ParameterKind::kSparse) return "is a sparse table, which is not read as a whole";
+  if (!gradient || kind == ParameterKind::kTrainable) return nullptr;
+  return kind == ParameterKind::kFrozen ? "has no gradient, since it is frozen"
+                                        : "has no gradient, since it is a running statistic";
+}
+
 }  // namespace
 
 RunGuest::RunGuest(const GuestFlags& flags)
     : timeout_(static_cast<Nanoseconds>(flags.timeout * kSecond)), client_(DTRAIN_VERSION) {}
 
 Result<std::unique_ptr<RunGuest>> RunGuest::open(const GuestFlags& flags) {
-  DTRAIN_TRY_ASSIGN(const cluster::TaskAddress address, cluster::parse_address(flags.address));
+  const Result<cluster::TaskAddress> address = cluster::parse_address(flags.address);
+  if (!address) return fail(address.error().code, fmt::format("--ps: {}", address.error().message));
   std::unique_ptr<RunGuest> guest(new RunGuest(flags));
-  DTRAIN_TRY_ASSIGN(const size_t link, guest->client_.connect({"", address.host, address.port}, guest->timeout_));
+  DTRAIN_TRY_ASSIGN(const size_t link, guest->client_.connect({"", address->host, address->port}, guest->timeout_));
   guest->client_.send(link, wire::AskRun{});
   bool known = false;
   while (!known || guest->tasks_.size() < guest->info_.tasks || guest->tensors_.size() < guest->info_.tensors) {
@@ -66,6 +76,23 @@ Result<std::vector<uint32_t>> RunGuest::find(std::span<const std::string> patter
   std::vector<uint32_t> out;
   for (uint32_t i = 0; i < wanted.size(); ++i)
     if (wanted[i]) out.push_back(i);
+  return out;
+}
+
+Result<std::vector<uint32_t>> RunGuest::find_readable(std::span<const std::string> patterns, bool gradient) const {
+  DTRAIN_TRY_ASSIGN(const std::vector<uint32_t> found, find(patterns));
+  std::vector<uint32_t> out;
+  std::string left_out;
+  for (const uint32_t i : found) {
+    const wire::NamedTensor& t = tensors_[i];
+    const char* const reason = unreadable(t, gradient);
+    if (!reason || std::find(patterns.begin(), patterns.end(), t.name) != patterns.end())
+      out.push_back(i);
+    else
+      left_out += fmt::format("dtrain: left out: '{}' {}\n", net::printable(t.name), reason);
+  }
+  if (out.empty()) return found;
+  fmt::print(stderr, "{}", left_out);
   return out;
 }
 
@@ -141,14 +168,8 @@ Result<std::unique_ptr<watch::ConsistentRead>> RunGuest::read(const std::vector<
   options.version = version;
   for (const uint32_t i : tensors) {
     const wire::NamedTensor& t = tensors_[i];
-    if (static_cast<ParameterKind>(t.kind) == ParameterKind::kSparse)
-      return fail(ExitCode::kUsage, fmt::format("'{}' is a sparse table, which is not read as a whole: name the others",
-                                                net::printable(t.name)));
-    if (gradient && t.kind != static_cast<uint8_t>(ParameterKind::kTrainable))
-      return fail(
-          ExitCode::kUsage,
-          fmt::format("'{}' has no gradient: it is {}", t.name,
-                      t.kind == static_cast<uint8_t>(ParameterKind::kFrozen) ? "frozen" : "a running statistic"));
+    if (const char* reason = unreadable(t, gradient))
+      return fail(ExitCode::kUsage, fmt::format("'{}' {}: name the others", net::printable(t.name), reason));
     options.wanted.push_back({t.tensor, t.name, Shape(t.shape).elements()});
   }
   auto send = [this](size_t server, wire::Message message) {

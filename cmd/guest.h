@@ -26,7 +26,7 @@ struct GuestFlags {
         ->required();
     app.add_option("--timeout", timeout, "give up when nothing has come for so many seconds")
         ->type_name("SECONDS")
-        ->check(CLI::Range(0.1, 86400.0))
+        ->check(number_from(0.1, 86400))
         ->capture_default_str();
   }
 };
@@ -42,6 +42,9 @@ class RunGuest {
   // Indices of the tensors that a name or a pattern means, in the order of the run, each once; no name: all. One that
   // means none is an error that names the nearest.
   Result<std::vector<uint32_t>> find(std::span<const std::string> patterns) const;
+  // Those of them that can be read, or of which there is a gradient. What a pattern, or no name, means beside these is
+  // left out, which is said on standard error; what is named stays, and read() says why not.
+  Result<std::vector<uint32_t>> find_readable(std::span<const std::string> patterns, bool gradient) const;
 
   // All shard servers are connected after this.
   Status meet_servers();

@@ -86,7 +86,7 @@ Status list(const ParamsFlags& flags) {
 
 Status stat(const ParamsFlags& flags) {
   DTRAIN_TRY_ASSIGN(const auto run, RunGuest::open(flags.guest));
-  DTRAIN_TRY_ASSIGN(const auto chosen, run->find(flags.names));
+  DTRAIN_TRY_ASSIGN(const auto chosen, run->find_readable(flags.names, flags.gradient));
   DTRAIN_TRY_ASSIGN(const auto reading, run->read(chosen, flags.gradient, flags.version));
   size_t widest = 4;
   for (const uint32_t i : chosen) widest = std::max(widest, run->tensors()[i].name.size());
@@ -151,7 +151,7 @@ Status get(const ParamsFlags& flags) {
   if (!flags.out.empty() && !npy && !safetensors)
     return fail(ExitCode::kUsage, fmt::format("{} should end in .npy (one tensor) or .safetensors", flags.out));
   DTRAIN_TRY_ASSIGN(const auto run, RunGuest::open(flags.guest));
-  DTRAIN_TRY_ASSIGN(const auto chosen, run->find(flags.names));
+  DTRAIN_TRY_ASSIGN(const auto chosen, run->find_readable(flags.names, flags.gradient));
   if (npy && chosen.size() != 1)
     return fail(
         ExitCode::kUsage,
@@ -209,7 +209,7 @@ void add_reading(CLI::App& sub, const Flags& flags) {
   sub.add_flag("--gradient", flags->gradient, "the mean gradient of a step instead of the values");
   sub.add_option("--version,--step", flags->version,
                  "of this version, or the gradient of this step; it may be one to come")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(int64_t{0}, INT64_MAX));
 }
 
 }  // namespace

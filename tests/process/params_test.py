@@ -111,6 +111,11 @@ class Params(ProcessTest):
             self.assertLess(t["min"], t["mean"])
             self.assertLess(t["mean"], t["max"])
         self.assertRegex(self.guest("params", "stat", "--gradient", "dense2.bias").out, r"gradients, step \d+ of run 'small'")
+        # What has no gradient is left out where nobody named it.
+        gradients = self.guest("params", "stat", "--gradient")
+        self.assertIn("left out: 'norm1.running_mean' has no gradient", gradients.err)
+        self.assertRegex(gradients.out, r"(?m)^conv1\.weight ")
+        self.assertNotIn("running_mean", gradients.out)
         printed = self.guest("params", "get", "dense2.bias").out.split("\n")
         self.assertRegex(printed[0], r"^dense2\.bias \[10\] at version \d+$")
         self.assertEqual(len(printed[1].split()), 10)
@@ -183,7 +188,10 @@ class Params(ProcessTest):
         port, = free_ports(1)
         for command in (("params", "ls"), ("top", "--once")):
             self.assertIn("nobody is there", self.guest(*command, at=f"127.0.0.1:{port}", expect=4).err)
-        self.assertIn("is no address", self.guest("top", at="here", expect=2).err)
+        self.assertIn("--ps: 'here' is no address", self.guest("top", at="here", expect=2).err)
+        for flag, wrong, says in (("--timeout", "nan", "from 0.1 to 86400"), ("--timeout", "0", "from 0.1 to 86400"),
+                                  ("--version", "-1", "not in range 0 to 9223372036854775807")):
+            self.assertIn(says, self.guest("params", "stat", flag, wrong, at=f"127.0.0.1:{port}", expect=2).err)
         with socket.create_server(("127.0.0.1", 0)) as other:
             def answer():
                 peer, _ = other.accept()

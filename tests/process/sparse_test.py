@@ -128,6 +128,23 @@ class Faults(SparseTest):
         self.assertEqual(self.model_hash("out"), want)
 
 
+class Guests(SparseTest):
+    def test_a_guest_reads_what_is_no_table(self):
+        spec, at = self.cluster(workers=1, ps=2)
+        tasks = [self.start_task(spec, job, i, "--set", "train.steps=1000000", "--set", "train.log_every=1")
+                 for job, i in (("ps", 0), ("ps", 1), ("worker", 0))]
+        self.wait_for_step(tasks[0], "out", 2)
+        ps = ["--ps", f"127.0.0.1:{at['ps', 0]}"]
+        self.assertRegex(self.dtrain("params", "ls", *ps).out, r"(?m)^many\.weight +\[100000, 6\] +sparse")
+        for command in (["stat"], ["stat", "--gradient"], ["get", "*", "-o", "all.safetensors"]):
+            read = self.dtrain("params", *command, *ps)
+            self.assertIn("left out: 'many.weight' is a sparse table", read.err)
+        self.assertIn("fc1.weight", self.dtrain("inspect", "all.safetensors").out)
+        self.assertIn("'few.weight' is a sparse table", self.dtrain("params", "stat", "few.weight", *ps, expect=2).err)
+        tasks[0].signal(signal.SIGINT)
+        self.assertEqual(tasks[0].wait(), 130)
+
+
 class Memory(SparseTest):
     def test_a_table_that_no_machine_holds(self):
         # 2·10^9 rows of 16 numbers are 128 GB, and three times that with Adam's state; each process gets 2 GiB of

@@ -193,6 +193,11 @@ class Places(cluster.ProcessTest):
         p = self.dtrain("run", self.run_toml, "--job_name", "worker", "--task_id", 0, expect=2)
         self.assertIn("--cluster", p.err)
 
+    def test_a_grace_that_is_no_time(self):
+        for grace in ("nan", "-1", "1e9", "soon"):
+            p = self.dtrain("launch", self.run_toml, "--workers", 2, "--start_grace", grace, expect=2)
+            self.assertIn(f"must be a number from 0 to 86400, got '{grace}'", p.err)
+
     def test_spec_that_is_none(self):
         for spec, says in (("worker", "worker|host:port"), ("worker|127.0.0.1", "port"), ("worker|127.0.0.1:99999", "65535"),
                            ("ps|127.0.0.1:2500", "worker"), ("wrker|127.0.0.1:2500", "did you mean 'worker'"),
