@@ -6,6 +6,7 @@
 #include "node/arithmetic.h"
 #include "node/server_pool.h"
 #include "node/worker_side.h"
+#include "ps/admission.h"
 #include "ps/tree.h"
 #include "worker/engine/own_steps.h"
 #include "worker/engine/parameter_storage.h"
@@ -30,8 +31,9 @@ Result<MemoryEstimate> estimate(const RunDefinition& run, const ps::BlockTable& 
   size_t sets = mode.single ? worker::StepEngine::sets_needed(1) : 0;
   for (uint32_t w = 0; w < workers && !mode.single; ++w) {
     const ps::Node range = ps::share(w, workers, micro_batches);
+    size_t before = 0;  // nodes of the share that servers may not have taken yet
     for (const ps::Node& node : ps::maximal_nodes(range.first, range.last, micro_batches))
-      sets = std::max(sets, worker::StepEngine::sets_needed(node.size()));
+      sets = std::max(sets, before++ + worker::StepEngine::sets_needed(node.size()));
   }
   memory.gradients = options.own_gradients ? static_cast<double>(worker::ParameterStorage::bytes(
                                                  table.parameters(), worker::ParameterStorage::Of::kStatistics))
@@ -57,7 +59,9 @@ Result<MemoryEstimate> estimate(const RunDefinition& run, const ps::BlockTable& 
     const double versions = alone ? 0 : 2 * moving + frozen;
     const double slots = trainable * static_cast<double>(run.optimizer.optimizer->slots());
     const bool norms = run.optimizer.clip_norm || run.optimizer.optimizer->norm_need() != optim::NormNeed::kNone;
-    const double sums = pool + (norms ? trainable : 0);
+    const double every =
+        mode.needed > 1 ? static_cast<double>(ps::Admission::smallest_pool(table, s, micro_batches, false)) : 0;
+    const double sums = std::max(pool, every) + (norms ? trainable : 0);
     // Roots of the steps that workers are ahead and of the one that was ahead before; or what each worker has read.
     double behind = mode.window > 1 ? static_cast<double>(mode.window) * moving : 0;
     if (mode.delay_compensation > 0 && !alone) behind += workers * moving;

@@ -92,6 +92,11 @@ Status ThreadedWorker::await_memory(const worker::Work& work, const std::functio
   return wait(work, free);
 }
 
+size_t ThreadedWorker::held_sets(const worker::Work& work) {
+  std::lock_guard lock(mutex_);
+  return worker_->protocol().held_sets(work);
+}
+
 Status ThreadedWorker::pull_rows(const worker::Work& work, std::span<const uint64_t> rows,
                                  std::span<float* const> into) {
   std::lock_guard lock(mutex_);

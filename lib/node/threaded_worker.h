@@ -41,6 +41,7 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
 
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
+  size_t held_sets(const worker::Work& work) override;
   Status pull_rows(const worker::Work& work, std::span<const uint64_t> rows, std::span<float* const> into) override;
   Status await_rows(const worker::Work& work) override;
   Status push_rows(const worker::Work& work, uint32_t micro_batch, std::span<const uint64_t> rows,

@@ -7,6 +7,10 @@
 // the prefix when it comes, and the sums over a prefix are at most ⌈log₂ K⌉, whatever was offered; and the next node is
 // always one that the run needs. The rest serves whoever comes: each node that is under way or held counts as one sum.
 // A node whose sibling is held, or the root, needs no further one and is always taken.
+//
+// Where a step's pushes are summed in the order of their coming a block has one sum, whoever pushes. There the pool has
+// room for that of every block: all is taken at once, and a worker that makes one push after the other never waits for
+// a block that waits for its next one.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +23,22 @@ namespace dtrain::ps {
 
 class Admission {
  public:
-  Admission(const BlockTable& table, uint32_t server, uint32_t micro_batches, size_t pool_bytes)
-      : reserve_(smallest_pool(table, server, micro_batches)), pool_(std::max(pool_bytes, reserve_)) {}
+  // `along_tree`: of a step's nodes; else of its pushes as they come.
+  Admission(const BlockTable& table, uint32_t server, uint32_t micro_batches, size_t pool_bytes, bool along_tree = true)
+      : reserve_(along_tree ? smallest_pool(table, server, micro_batches, true) : 0),
+        pool_(std::max(pool_bytes, smallest_pool(table, server, micro_batches, along_tree))) {}
 
   // Without this much nothing can be promised to end; a smaller pool is made as large.
-  static size_t smallest_pool(const BlockTable& table, uint32_t server, uint32_t micro_batches) {
-    int64_t elements = 0;
-    for (uint32_t id : table.of_server(server))
-      if (!table.block(id).frozen()) elements = std::max(elements, table.block(id).elements);
-    return elements <= kPushedElements ? 0 : static_cast<size_t>(elements) * sizeof(float) * fold_depth(micro_batches);
+  static size_t smallest_pool(const BlockTable& table, uint32_t server, uint32_t micro_batches,
+                              bool along_tree = true) {
+    int64_t largest = 0, all = 0;  // elements
+    for (uint32_t id : table.of_server(server)) {
+      const Block& block = table.block(id);
+      if (block.frozen() || block.pushed()) continue;
+      largest = std::max(largest, block.elements);
+      all += block.elements;
+    }
+    return sizeof(float) * static_cast<size_t>(along_tree ? largest * fold_depth(micro_batches) : all);
   }
 
   // Whether there is room for so much more outside the reserve.

@@ -46,7 +46,7 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
       place_(table.blocks().size(), kNotHere),
       sums_(options_.counts_only),
       pushed_sums_(options_.counts_only),
-      admission_(table, server, options_.micro_batches, options_.pool_bytes),
+      admission_(table, server, options_.micro_batches, options_.pool_bytes, rule_->mode().needed == 0),
       updates_(options_.pulls) {
   DTRAIN_CHECK(server < table.servers() && options_.micro_batches > 0);
   DTRAIN_CHECK(options_.in_place.empty() || options_.in_place.size() == table.parameters().size());

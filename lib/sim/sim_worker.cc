@@ -67,6 +67,33 @@ void SimWorker::later(void (SimWorker::*what)()) {
   });
 }
 
+// Whether it has the sets that the fold over its node needs, as far as it may make them.
+bool SimWorker::leased() {
+  if (work_->kind != wire::StepKind::kTrain) return true;
+  const size_t needed = ps::fold_depth(work_->node.size()) + 1, most = needed + protocol_->held_sets(*work_);
+  while (leases_.size() < needed) {
+    if (sets_->free > 0)
+      --sets_->free;
+    else if (sets_->made < most)
+      ++sets_->made;
+    else
+      return false;
+    leases_.emplace_back(std::shared_ptr<const void>(
+        sets_.get(), [this, sets = sets_, alive = std::weak_ptr<char>(alive_)](const void*) {
+          ++sets->free;
+          if (!alive.expired()) wake(world_.clock.now());
+        }));
+  }
+  return true;
+}
+
+void SimWorker::wake(Instant at) {
+  world_.network.at(at, [this, at, alive = std::weak_ptr<char>(alive_)] {
+    if (alive.expired()) return;
+    frozen_ ? wake(at + kMillisecond) : pump();
+  });
+}
+
 void SimWorker::pump() {
   if (work_ && protocol_->cancelled(*work_) && draw_.percent(70)) leave();  // or it is noticed later
   if (!work_) {
@@ -81,6 +108,10 @@ void SimWorker::pump() {
       if (protocol_->cancelled(*work_)) later(&SimWorker::compute);  // it will never be
       return;
     }
+  }
+  if (!leased()) {
+    if (protocol_->cancelled(*work_)) later(&SimWorker::compute);
+    return;
   }
   computing_ = true;
   probe_at_start_ = probe(memory_);
@@ -100,6 +131,7 @@ void SimWorker::leave() {
   computing_ = false;
   work_.reset();
   gradients_.clear();
+  leases_.clear();
   protocol_->finished(work);
 }
 
@@ -147,7 +179,11 @@ void SimWorker::compute() {
       };
       for (uint32_t k = node.first + 1; flat && k < node.last; ++k) add_leaf(k);
       if (twice) add_leaf(node.first);
-      gradients_.push_back(std::move(values));
+      // Who holds values holds the set that they lie in.
+      const auto* const held = values.get();
+      gradients_.emplace_back(std::make_shared<std::pair<decltype(values), std::shared_ptr<const void>>>(
+                                  std::move(values), leases_.front()),
+                              held);
     }
   }
   hand_in();
@@ -156,7 +192,7 @@ void SimWorker::compute() {
 // From the last parameter to the first, as a backward pass does.
 void SimWorker::hand_in() {
   if (!gradients_.empty() && !protocol_->cancelled(*work_)) {
-    const std::shared_ptr<std::vector<float>> values = std::move(gradients_.back());
+    const std::shared_ptr<const std::vector<float>> values = std::move(gradients_.back());
     gradients_.pop_back();
     if (values)
       protocol_->gradient(

@@ -40,6 +40,8 @@ class SimWorker {
   void check_memory();
   void leave();
   std::vector<float> sum(ParameterIndex p, float c, ps::Node node);
+  bool leased();
+  void wake(Instant at);  // pumps
 
   World world_;
   const wire::Rank rank_;
@@ -49,7 +51,14 @@ class SimWorker {
   std::optional<worker::Work> work_;
   bool computing_ = false;
   float probe_at_start_ = 0.0f;
-  std::vector<std::shared_ptr<std::vector<float>>> gradients_;  // still to be handed in, last first
+  std::vector<std::shared_ptr<const std::vector<float>>> gradients_;  // still to be handed in, last first
+  // Gradient memory is as scarce as an engine's: sets, which come back when nobody holds them. The last ones are those
+  // of the work in progress, of which the first will hold its sum.
+  struct Sets {
+    size_t made = 0, free = 0;
+  };
+  std::shared_ptr<Sets> sets_ = std::make_shared<Sets>();
+  std::vector<std::shared_ptr<const void>> leases_;
   bool frozen_ = false;
   uint64_t task_ = 0;                                       // counts what is scheduled: older ones are void
   std::shared_ptr<char> alive_ = std::make_shared<char>();  // what is scheduled holds it weakly

@@ -2,14 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace dtrain::worker {
 
 void OfferedGradients::offer(const Work& work, int64_t step, const ps::Node& node, uint32_t id, const float* values,
                              std::shared_ptr<const void> owner) {
-  const auto [at, fresh] = offers_.try_emplace({step, node, id}, Offered{work, values, std::move(owner)});
-  DTRAIN_CHECK(fresh, "block {} of step {} is offered twice", id, step);
+  const auto [at, fresh] = offers_.try_emplace({step, node, id}, Offered{work, values, owner});
+  if (!fresh) {
+    DTRAIN_CHECK(at->second.work == work, "block {} of step {} is offered by two works", id, step);
+    at->second.values = values;
+    at->second.owner = std::move(owner);
+    return;
+  }
   ++open_[work];
   const ps::Block& block = table_.block(id);
   if (block.pushed()) {
@@ -49,6 +56,10 @@ Result<std::optional<Work>> OfferedGradients::on(wire::Rank from, const wire::Ab
 size_t OfferedGradients::unanswered(const Work& work) const {
   const auto open = open_.find(work);
   return open == open_.end() ? 0 : open->second;
+}
+
+size_t OfferedGradients::open_works(int64_t step) const {
+  return static_cast<size_t>(std::ranges::count_if(open_, [&](const auto& open) { return open.first.step >= step; }));
 }
 
 std::shared_ptr<const Buffer> OfferedGradients::encoded(const Key& key, Offered& offered, uint32_t chunk,

@@ -36,8 +36,9 @@ class OfferedGradients {
         compression_(compression),
         compressor_(compression.method) {}
 
-  // One block's part of a sum: `values` are all its elements. `step` and `node` are what the servers are told; they and
-  // the block are unique among what is unanswered.
+  // One block's part of a sum: `values` are all its elements. `step` and `node` are what the servers are told. Of a
+  // work that was left and is computed again some may be unanswered: these values take the place of those, and the
+  // server, which knows the offer, is told nothing.
   void offer(const Work& work, int64_t step, const ps::Node& node, uint32_t block, const float* values,
              std::shared_ptr<const void> owner);
 
@@ -48,6 +49,8 @@ class OfferedGradients {
 
   // How many blocks of this work wait for their answer.
   size_t unanswered(const Work& work) const;
+  // How many works of this step or later ones have blocks that do.
+  size_t open_works(int64_t step) const;
 
  private:
   struct Key {

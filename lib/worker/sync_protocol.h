@@ -37,6 +37,8 @@ class SyncProtocol final : public WorkerProtocol {
   void finished(const Work& work) override;
   double rate(int64_t step) const override { return rates_.at(step); }
   size_t unanswered(const Work& work) const override { return offers_.unanswered(work) + rows_.unanswered(work); }
+  // Where each push is one micro-batch's, servers have room for whatever comes (ps/admission.h).
+  size_t held_sets(const Work& work) const override { return mode().single ? 0 : offers_.open_works(work.step); }
   void pull_rows(const Work& work, std::span<const uint64_t> rows, std::span<float* const> into) override;
   bool rows_ready() const override { return rows_.arrived(); }
   void push_rows(const Work& work, uint32_t micro_batch, std::span<const uint64_t> rows,

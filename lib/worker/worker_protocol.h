@@ -80,6 +80,10 @@ class WorkerProtocol {
   // How many blocks of this work's gradients, and shares of its rows, still wait for the servers' answer: at 0 their
   // memory is free, but for what messages under way hold.
   virtual size_t unanswered(const Work& work) const = 0;
+  // How many works may hold a set of gradients until this one is with the servers, who may need it before they have
+  // room for theirs: other nodes of its step, and of later steps where it was sent back. Whoever computes it must not
+  // wait for their memory, but have so many sets more.
+  virtual size_t held_sets(const Work&) const { return 0; }
 
   // The learning rate of a step, for a worker that takes steps of its own; REQUIRES that a work of it was given out.
   virtual double rate(int64_t step) const = 0;

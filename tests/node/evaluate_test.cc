@@ -96,6 +96,31 @@ TEST(MemoryEstimate, InOneProcessParametersAreThereOnceAndOneMicroBatchNeedsNoSe
   }
 }
 
+// Nodes of a share whose gradients servers may not have taken hold a set each.
+TEST(MemoryEstimate, OfAShareOfSeveralNodes) {
+  RunFolder folder;
+  const RunDefinition run = folder.open(kMlp);
+  const ps::BlockTable table(run.network->parameters(), 1);
+  const auto set = static_cast<double>(worker::ParameterStorage::bytes(table.parameters()));
+  const auto four = estimate_memory(run, table, 8, 4), three = estimate_memory(run, table, 8, 3);
+  ASSERT_TRUE(four && three);
+  EXPECT_EQ(four->gradients, 2 * set) << "two micro-batches each";
+  EXPECT_EQ(three->gradients, 3 * set) << "the last has [5, 6) and [6, 8)";
+}
+
+// In `backup` there is room for a sum of every block.
+TEST(MemoryEstimate, OfSumsOfPushes) {
+  RunFolder folder;
+  std::string text = kMlp;
+  text.replace(text.find("units = 9"), 9, "units = 3000000");
+  text.replace(text.find("steps = 8"), 9, "steps = 8\nconsistency = { type = 'backup', needed = 2 }");
+  const RunDefinition run = folder.open(text);
+  const ps::BlockTable table(run.network->parameters(), 1);
+  const auto memory = estimate_memory(run, table, 2, 2);
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(memory->sums, 4.0 * 3'000'000 * (6 + 1 + 3)) << "but for a bias of three";
+}
+
 TEST(MemoryEstimate, OfTheFullestServer) {
   RunFolder folder;
   const auto server = [&](const std::string& text, uint32_t servers) {

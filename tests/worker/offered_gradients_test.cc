@@ -51,6 +51,40 @@ TEST_F(OfferedGradientsTest, CountsWhatWaits) {
   EXPECT_EQ(offers_.unanswered(work_), 1u);
 }
 
+// What was left and is computed again: the server knows the offer already, and takes what it has not yet from the new
+// values. The old ones are free.
+TEST_F(OfferedGradientsTest, ComputedAgain) {
+  offers_.offer(work_, 4, {0, 2}, kLarge, values_->data(), values_);
+  offers_.offer(work_, 4, {0, 2}, kSmall, values_->data(), values_);
+  ASSERT_TRUE(offers_.on(owner(kLarge), wire::Take{4, kLarge, 0, 2, 0b01}));
+  sent_.letters.clear();
+  const auto again = std::make_shared<std::vector<float>>(70'000);
+  offers_.offer(work_, 4, {0, 2}, kLarge, again->data(), again);
+  offers_.offer(work_, 4, {0, 2}, kSmall, again->data(), again);
+  EXPECT_TRUE(sent_.letters.empty());
+  EXPECT_EQ(values_.use_count(), 1);
+  EXPECT_EQ(offers_.unanswered(work_), 2u);
+  ASSERT_TRUE(offers_.on(owner(kLarge), wire::Take{4, kLarge, 0, 2, 0b10}));
+  ASSERT_EQ(sent_.letters.size(), 1u);
+  EXPECT_EQ(static_cast<const void*>(sent_.letters[0].payload.bytes.data()), again->data() + ps::kChunkElements);
+  ASSERT_TRUE(offers_.on(owner(kLarge), wire::Absorbed{4, kLarge, 0, 2, 5}));
+  ASSERT_TRUE(offers_.on(owner(kSmall), wire::Absorbed{4, kSmall, 0, 2, 5}));
+  EXPECT_EQ(offers_.unanswered(work_), 0u);
+}
+
+TEST_F(OfferedGradientsTest, WorksThatAreOpen) {
+  for (const Work& work : {work_, train(4, {2, 3}), train(6, {0, 2})})
+    for (const uint32_t block : {kLarge, kSmall})
+      offers_.offer(work, work.step, work.node, block, values_->data(), values_);
+  EXPECT_EQ(offers_.open_works(4), 3u);
+  EXPECT_EQ(offers_.open_works(5), 1u);
+  EXPECT_EQ(offers_.open_works(7), 0u);
+  ASSERT_TRUE(offers_.on(owner(kSmall), wire::Absorbed{6, kSmall, 0, 2, 5}));
+  EXPECT_EQ(offers_.open_works(5), 1u);
+  ASSERT_TRUE(offers_.on(owner(kLarge), wire::Absorbed{6, kLarge, 0, 2, 5}));
+  EXPECT_EQ(offers_.open_works(5), 0u);
+}
+
 TEST(KnownRatesTest, ForgetsWhatIsBehind) {
   KnownRates rates;
   ASSERT_TRUE(rates.add({3, {0.5, 0.25, 0.125}}, 0));

@@ -67,6 +67,7 @@ class FakePort final : public StepPort {
     EXPECT_TRUE(free());
     return {};
   }
+  size_t held_sets(const Work&) override { return sets_held; }
   double rate(const Work&, int64_t step) override { return 0.01 * static_cast<double>(step + 1); }
   void metrics(const Work&, const Metrics& metrics) override {
     left.emplace_back("metrics");
@@ -100,6 +101,7 @@ class FakePort final : public StepPort {
   std::vector<const float*> pointers;
   std::vector<std::shared_ptr<const void>> held;
   int memory_waits = 0;
+  size_t sets_held = 0;
   bool hold = false, refuse_memory = false;
   size_t fail_at = SIZE_MAX;
 

@@ -42,6 +42,18 @@ TEST_P(StepEngineTest, NeedsNoMoreMemoryThanItSays) {
   EXPECT_EQ(StepEngine::sets_needed(8), 4u);
 }
 
+TEST_P(StepEngineTest, DoesNotWaitForMemoryThatWaitsForIt) {
+  make(4);
+  port_.hold = true;
+  ASSERT_TRUE(run(train(1, {3, 4})));
+  port_.sets_held = 1;
+  ASSERT_TRUE(run(train(0, {2, 3})));
+  EXPECT_EQ(port_.memory_waits, 0);
+  port_.clear();
+  ASSERT_TRUE(run(train(1, {2, 3})));
+  EXPECT_EQ(port_.memory_waits, 1) << "for the step before";
+}
+
 TEST_P(StepEngineTest, AChangedParameterIsReadAnewAndAnUnchangedOneStays) {
   make(2, 1);
   expect_right(train(0, {0, 2}));

@@ -21,6 +21,8 @@ class StepPort {
   virtual Status await_parameter(const Work& work, ParameterIndex p) = 0;
   // Returns once `free()` is true; called when all gradient memory is under way to servers.
   virtual Status await_memory(const Work& work, const std::function<bool()>& free) = 0;
+  // As WorkerProtocol has it: for their memory a work does not wait.
+  virtual size_t held_sets(const Work&) { return 0; }
   // Returns once `there()` is true; what other tasks send may make it so. Errors as above.
   virtual Status await_others(const Work& work, const std::function<bool()>& there) {
     return await_memory(work, there);
