@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "config/canonical.h"
 #include "net/asio/asio_transport.h"
@@ -16,23 +15,6 @@
 
 namespace dtrain::node {
 namespace {
-
-// Sends from whatever thread: what does not come from the loop is posted to it, in order.
-class AnyThreadOutbox final : public wire::Outbox {
- public:
-  explicit AnyThreadOutbox(net::AsioTransport& transport) : transport_(transport), loop_(std::this_thread::get_id()) {}
-
-  void send(wire::Rank to, wire::Message message, wire::Payload payload = {}) override {
-    if (std::this_thread::get_id() == loop_) return transport_.send(to, std::move(message), std::move(payload));
-    transport_.post([this, to, message = std::move(message), payload = std::move(payload)]() mutable {
-      transport_.send(to, std::move(message), std::move(payload));
-    });
-  }
-
- private:
-  net::AsioTransport& transport_;
-  const std::thread::id loop_;
-};
 
 // Whether two tasks have anything to say to each other: everybody to the coordinator, workers to servers, and where
 // each computes a part of the network to each other.
@@ -139,9 +121,10 @@ Life live(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup 
           const std::atomic<int>& interrupts) {
   constexpr Nanoseconds kTick = 50 * kMillisecond, kFarewell = 3 * kSecond;
   const Instant born = clock.now();
-  AnyThreadOutbox outbox(transport);
+  const auto post = [&](std::function<void()> f) { transport.post(std::move(f)); };
+  PostedOutbox outbox(transport, post);
   WorkerMeter meter;
-  ThreadedWorker worker([&](std::function<void()> f) { transport.post(std::move(f)); }, meter, clock);
+  ThreadedWorker worker(post, outbox, meter, clock);
   std::function<void()> check;  // looks after the task, and ends the loop with it
   Task task(run, spec, std::move(setup),
             {transport, outbox, worker, files, clock, log, [&] { transport.post([&] { check(); }); }, memory,

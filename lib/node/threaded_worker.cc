@@ -10,20 +10,21 @@ void ThreadedWorker::begin(std::unique_ptr<WorkerSide> worker, Listener& listene
   // Gradient memory comes back on the loop thread, sometimes under the mutex: the news takes the way of a message.
   worker_->pool().on_return([this] {
     post_([this] {
-      { std::lock_guard lock(mutex_); }
-      changed_.notify_all();
+      std::unique_lock lock(mutex_);
+      const bool wake = woken();
+      lock.unlock();
+      if (wake) changed_.notify_one();
     });
   });
   thread_ = std::thread([this] { compute(); });
 }
 
 Status ThreadedWorker::deliver(wire::Rank from, const wire::Message& message, ByteSpan payload) {
-  Status status;
-  {
-    std::lock_guard lock(mutex_);
-    status = worker_->on_message(from, message, payload);
-  }
-  changed_.notify_all();
+  std::unique_lock lock(mutex_);
+  const Status status = worker_->on_message(from, message, payload);
+  const bool wake = woken();
+  lock.unlock();
+  if (wake) changed_.notify_one();
   return status;
 }
 
@@ -31,8 +32,9 @@ void ThreadedWorker::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
+    woken();
   }
-  changed_.notify_all();
+  changed_.notify_one();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -44,7 +46,7 @@ void ThreadedWorker::compute() {
     began_ = std::chrono::steady_clock::now();
     const Status status = worker_->run(*work, *this);
     took_ = std::chrono::steady_clock::now() - began_ - std::exchange(waited_, {});
-    std::lock_guard lock(mutex_);
+    const Locked locked(*this);
     const bool of_use = !stopping_ && !worker_->protocol().cancelled(*work);
     worker_->protocol().finished(*work);
     if (!status && of_use) return failed(status.error());
@@ -55,11 +57,26 @@ std::optional<worker::Work> ThreadedWorker::wait_for_work() {
   std::unique_lock lock(mutex_);
   std::optional<worker::Work> work;
   const WaitCounted counted(meter_, clock_);
-  changed_.wait(lock, [&] { return stopping_ || (work = worker_->protocol().next_work()); });
+  wait_locked(lock, [&] { return stopping_ || (work = worker_->protocol().next_work()); });
   if (stopping_) return std::nullopt;
   if (work->kind == wire::StepKind::kTrain) meter_.step = work->step;
   worker_->protocol().started(*work);
   return work;
+}
+
+bool ThreadedWorker::wait_locked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over,
+                                 std::optional<std::chrono::steady_clock::time_point> until) {
+  Awaited awaited{over, over()};
+  if (awaited.holds) return true;
+  awaited_ = &awaited;
+  const auto holds = [&] { return awaited.holds; };
+  bool came = true;
+  if (until)
+    came = changed_.wait_until(lock, *until, holds);
+  else
+    changed_.wait(lock, holds);
+  awaited_ = nullptr;
+  return came;
 }
 
 // No deadline here: the loop thread hears when a peer is lost, and stops this one.
@@ -73,8 +90,8 @@ Status ThreadedWorker::wait_until(const worker::Work& work, const std::function<
   bool cancelled = false;
   const WaitCounted counted(meter_, clock_);
   const auto over = [&] { return stopping_ || (cancelled = worker_->protocol().cancelled(work)) || done(); };
-  if (impatient_at && !changed_.wait_until(lock, *impatient_at, over)) worker_->protocol().hurry();
-  changed_.wait(lock, over);
+  if (impatient_at && !wait_locked(lock, over, impatient_at)) worker_->protocol().hurry();
+  wait_locked(lock, over);
   if (stopping_ || cancelled) return fail(ExitCode::kInterrupted, "the work is of no use any more");
   return {};
 }
@@ -99,7 +116,7 @@ size_t ThreadedWorker::held_sets(const worker::Work& work) {
 
 Status ThreadedWorker::pull_rows(const worker::Work& work, std::span<const uint64_t> rows,
                                  std::span<float* const> into) {
-  std::lock_guard lock(mutex_);
+  const Locked locked(*this);
   worker_->protocol().pull_rows(work, rows, into);
   return {};
 }
@@ -112,7 +129,7 @@ Status ThreadedWorker::await_rows(const worker::Work& work) {
 Status ThreadedWorker::push_rows(const worker::Work& work, uint32_t micro_batch, std::span<const uint64_t> rows,
                                  std::span<const float* const> gradients) {
   DTRAIN_TRY(wait(work, [&] { return worker_->protocol().row_pushes() <= worker_->servers(); }));
-  std::lock_guard lock(mutex_);
+  const Locked locked(*this);
   worker_->protocol().push_rows(work, micro_batch, rows, gradients);
   return {};
 }
@@ -129,13 +146,13 @@ double ThreadedWorker::rate(const worker::Work&, int64_t step) {
 
 void ThreadedWorker::metrics(const worker::Work& work, const Metrics& metrics) {
   if (work.kind == wire::StepKind::kTrain) meter_.samples += static_cast<int64_t>(metrics.samples);
-  std::lock_guard lock(mutex_);
+  const Locked locked(*this);
   worker_->protocol().metrics(work, metrics);
 }
 
 void ThreadedWorker::gradient(const worker::Work& work, const graph::ParameterOutput& sum,
                               std::shared_ptr<const void> owner) {
-  std::lock_guard lock(mutex_);
+  const Locked locked(*this);
   worker_->protocol().gradient(work, {sum.parameter, sum.first, sum.elements, sum.values}, std::move(owner));
 }
 

@@ -2,7 +2,7 @@
 // parameters arrive and gradients leave while it computes.
 //
 // One mutex guards the worker's protocol; both threads take it for a moment at a time. What the compute thread sends is
-// posted to the loop, in order.
+// posted to the loop, in order (posted_outbox.h). It is woken only by what it waits for.
 #pragma once
 
 #include <chrono>
@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "node/posted_outbox.h"
 #include "node/worker_driver.h"
 #include "node/worker_meter.h"
 
@@ -20,11 +21,10 @@ namespace dtrain::node {
 
 class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
  public:
-  // `post` runs a function on the loop thread, soon, in the order of the calls; from any thread.
-  using Post = std::function<void(std::function<void()>)>;
-  // `meter` is kept up to date; it and the clock outlive this object.
-  ThreadedWorker(Post post, WorkerMeter& meter, const Clock& clock)
-      : post_(std::move(post)), meter_(meter), clock_(clock) {}
+  using Post = PostedOutbox::Post;
+  // `outbox` is what the worker sends by; `meter` is kept up to date. All that is referred to outlives this object.
+  ThreadedWorker(Post post, PostedOutbox& outbox, WorkerMeter& meter, const Clock& clock)
+      : post_(std::move(post)), outbox_(outbox), meter_(meter), clock_(clock) {}
   ~ThreadedWorker() override { stop(); }
 
   void begin(std::unique_ptr<WorkerSide> worker, Listener& listener) override;
@@ -32,8 +32,25 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
   void stop() override;
 
  private:
+  // Holds the mutex, and what is sent until it is free again.
+  struct Locked {
+    explicit Locked(ThreadedWorker& worker) : hold(worker.outbox_), lock(worker.mutex_) {}
+    const PostedOutbox::Hold hold;
+    const std::lock_guard<std::mutex> lock;
+  };
+
   void compute();
   std::optional<worker::Work> wait_for_work();
+  // Waits under the mutex until `over()`; false if `until` comes first.
+  bool wait_locked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over,
+                   std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
+  // What the compute thread waits for. A condition that holds is not asked again: it may have taken what it waited for.
+  struct Awaited {
+    const std::function<bool()>& condition;
+    bool holds = false;
+  };
+  // After a change by the loop, under the mutex: whether the compute thread is to be woken.
+  bool woken() { return awaited_ && !awaited_->holds && (awaited_->holds = awaited_->condition()); }
   // Waits until `done()`, called under the mutex, holds; an error where the work is of no use any more.
   Status wait(const worker::Work& work, const std::function<bool()>& done);
   Status wait_until(const worker::Work& work, const std::function<bool()>& done,
@@ -53,13 +70,15 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
                 std::shared_ptr<const void> owner) override;
 
   const Post post_;
+  PostedOutbox& outbox_;
   WorkerMeter& meter_;
   const Clock& clock_;
   std::unique_ptr<WorkerSide> worker_;
   Listener* listener_ = nullptr;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool stopping_ = false;  // under mutex_
+  bool stopping_ = false;        // under mutex_
+  Awaited* awaited_ = nullptr;  // under mutex_
   // When the work in progress was begun, and how long the last one took. Only how patient it is depends on them.
   std::chrono::steady_clock::time_point began_;
   std::chrono::steady_clock::duration took_{}, waited_{};

@@ -89,7 +89,7 @@ class NotingFeed final : public worker::BatchFeed {
 
 class ThreadedWorkerTest : public testing::Test {
  protected:
-  ThreadedWorkerTest() : worker_([this](std::function<void()> f) { loop_.post(std::move(f)); }, meter_, clock_) {}
+  ThreadedWorkerTest() : worker_(post_, posted_, meter_, clock_) {}
   ~ThreadedWorkerTest() override {
     worker_.stop();
     loop_.run_pending();
@@ -175,6 +175,8 @@ class ThreadedWorkerTest : public testing::Test {
   std::optional<worker::ParameterStorage> memory_;
   RecordingOutbox outbox_, taken_;  // a letter for each micro-batch
   FakeLoop loop_;
+  const PostedOutbox::Post post_ = [this](std::function<void()> f) { loop_.post(std::move(f)); };
+  PostedOutbox posted_{outbox_, post_};
   FakeListener listener_;
   wire::Payload payload_;
   std::vector<wire::Payload> payloads_;
