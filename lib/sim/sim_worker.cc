@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <bit>
+#include <cstring>
 
 namespace dtrain::sim {
 namespace {
@@ -114,14 +114,14 @@ void SimWorker::pump() {
     return;
   }
   computing_ = true;
-  probe_at_start_ = probe(memory_);
+  read_ = memory_;
   later(&SimWorker::compute);
 }
 
 void SimWorker::check_memory() {
-  if (computing_ && std::bit_cast<uint32_t>(probe(memory_)) != std::bit_cast<uint32_t>(probe_at_start_)) {
-    world_.fail(fmt::format("parameters changed under a work of step {}", work_->step));
-  }
+  for (size_t p = 0; computing_ && p < read_.size(); ++p)
+    if (std::memcmp(memory_[p].data(), read_[p].data(), read_[p].size() * sizeof(float)) != 0)
+      world_.fail(fmt::format("parameter {} changed under a work of step {}", p, work_->step));
 }
 
 void SimWorker::leave() {
@@ -194,6 +194,7 @@ void SimWorker::hand_in() {
   if (!gradients_.empty() && !protocol_->cancelled(*work_)) {
     const std::shared_ptr<const std::vector<float>> values = std::move(gradients_.back());
     gradients_.pop_back();
+    read_.pop_back();
     if (values)
       protocol_->gradient(
           *work_,

@@ -50,7 +50,7 @@ class SimWorker {
   std::unique_ptr<worker::WorkerProtocol> protocol_;
   std::optional<worker::Work> work_;
   bool computing_ = false;
-  float probe_at_start_ = 0.0f;
+  Values read_;  // as it was at the start, of what the work still reads
   std::vector<std::shared_ptr<const std::vector<float>>> gradients_;  // still to be handed in, last first
   // Gradient memory is as scarce as an engine's: sets, which come back when nobody holds them. The last ones are those
   // of the work in progress, of which the first will hold its sum.

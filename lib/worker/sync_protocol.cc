@@ -91,29 +91,34 @@ void SyncProtocol::move(wire::StepKind kind, int64_t step) {
 
 void SyncProtocol::want() {
   want_due_ = false;
+  ahead_ = false;
+  incomplete_ = 0;
   for (uint32_t id = 0; id < held_.size(); ++id) {
-    Held& held = held_[id];
-    if (!setup_.memory[static_cast<size_t>(table_.block(id).parameter)]) continue;
-    held.wanted = step_;
-    if (held.version == step_ || (held.version >= 0 && table_.block(id).frozen())) continue;
-    if (held.missing == 0) {
-      held.previous = held.version;
-    } else if (held.written) {
-      held.previous = -1;
-    }
-    incomplete_ -= held.missing != 0;
-    held.version = mode().newest && !table_.block(id).frozen() ? -1 : step_;
-    held.written = false;
-    if (held.previous == step_) {
-      held.version = step_;
-      held.missing = 0;
-      continue;
-    }
-    held.missing = table_.block(id).all_chunks();
-    ++incomplete_;
-    pull(id, step_);
+    want(id, step_);
+    incomplete_ += held_[id].missing != 0;
   }
   if (incomplete_ == 0) complete();
+}
+
+void SyncProtocol::want(uint32_t id, int64_t step) {
+  Held& held = held_[id];
+  if (!setup_.memory[static_cast<size_t>(table_.block(id).parameter)]) return;
+  held.wanted = step;
+  if (held.version == step || (held.version >= 0 && table_.block(id).frozen())) return;
+  if (held.missing == 0) {
+    held.previous = held.version;
+  } else if (held.written) {
+    held.previous = -1;
+  }
+  held.version = mode().newest && !table_.block(id).frozen() ? -1 : step;
+  held.written = false;
+  if (held.previous == step) {
+    held.version = step;
+    held.missing = 0;
+    return;
+  }
+  held.missing = table_.block(id).all_chunks();
+  pull(id, step);
 }
 
 void SyncProtocol::pull(uint32_t id, int64_t least) {
@@ -143,6 +148,8 @@ void SyncProtocol::advance() {
          assign_->from <= step_ && step_ < assign_->until && remaining(*assign_, step_).empty()) {
     move(kind_, step_ + mode().stride);
   }
+  // There is more to be done of this step than was known when blocks were let go.
+  if (ahead_ && !current_ && !want_due_ && assign_ && !remaining(*assign_, step_).empty()) want();
 }
 
 // --- from the servers
@@ -193,7 +200,7 @@ Status SyncProtocol::on(wire::Rank from, const wire::ParameterChunk& m, ByteSpan
   held.chunks[m.chunk] = m.version;
   held.written = true;
   held.missing &= ~bit;
-  if (held.missing == 0 && --incomplete_ == 0) {
+  if (held.missing == 0 && !want_due_ && held.wanted == step_ && --incomplete_ == 0) {
     complete();
     advance();
   }
@@ -275,6 +282,8 @@ void SyncProtocol::started(const Work& work) {
   DTRAIN_CHECK(work.step == step_ && work.kind == kind_, "work of step {} is started at step {}", work.step, step_);
   current_ = work;
   current_cancelled_ = false;
+  const bool moves_on = work.kind == wire::StepKind::kTrain && !mode().newest && mode().needed == 0;
+  lets_go_ = moves_on && remaining(*assign_, step_) == std::vector{work.node};
 }
 
 void SyncProtocol::metrics(const Work& work, const Metrics& metrics) {
@@ -301,6 +310,9 @@ void SyncProtocol::gradient(const Work& work, const Sum& sum, std::shared_ptr<co
     if (block.first < sum.first || block.first + block.elements > sum.first + sum.elements) continue;
     covered += block.elements;
     offers_.offer(work, work.step, work.node, id, sum.values + (block.first - sum.first), owner);
+    if (!lets_go_) continue;
+    ahead_ = true;
+    want(id, step_ + mode().stride);
   }
   DTRAIN_CHECK(covered == sum.elements, "a sum of {} elements covers blocks of {}", sum.elements, covered);
 }

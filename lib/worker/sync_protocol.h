@@ -2,9 +2,9 @@
 // workers, with bounded staleness, with local steps (see consistency/).
 //
 // What must hold: gradients labelled with step t were computed from a version of every block that the mode allows for
-// t, in synchronous training t itself (a frozen block is every version, and pulled once). So parameter memory never
-// turns to another version while a work is in progress, and the compute side reads a parameter only when
-// parameter_ready says so.
+// t, in synchronous training t itself (a frozen block is every version, and pulled once). So a block's memory never
+// turns to another version while a work that still reads it is in progress, that is until its gradient is handed in,
+// and the compute side reads a parameter only when parameter_ready says so.
 #pragma once
 
 #include <array>
@@ -76,6 +76,7 @@ class SyncProtocol final : public WorkerProtocol {
   void move(wire::StepKind kind, int64_t step);
   // Wants every block for step_, and pulls what memory does not hold.
   void want();
+  void want(uint32_t block, int64_t step);
   void pull(uint32_t block, int64_t least);
   // All blocks are there.
   void complete();
@@ -100,10 +101,14 @@ class SyncProtocol final : public WorkerProtocol {
   std::optional<Work> current_;
   bool current_cancelled_ = false;
   bool want_due_ = false;  // step_ changed under a work in progress
+  // Nothing else is known to be done of its step: so each block is wanted for the next one as soon as its gradient has
+  // left, while others are still computed.
+  bool lets_go_ = false;
+  bool ahead_ = false;  // some block is wanted for another step than step_
   std::map<std::pair<int64_t, wire::StepKind>, std::vector<ps::Node>> done_;
   std::set<Work> answers_due_;  // finished, and not yet taken by all servers
   std::vector<Held> held_;
-  uint32_t incomplete_ = 0;  // blocks with chunks missing
+  uint32_t incomplete_ = 0;  // blocks that are wanted for step_, with chunks missing
 };
 
 }  // namespace dtrain::worker

@@ -51,7 +51,7 @@ class WorkerProtocol {
   // The compute side has waited for parameters as long as it likes: older ones will do, if the mode allows.
   virtual void hurry() {}
   // Whether the work in progress is of no use any more. The compute side then leaves it and says finished; until it
-  // does, parameter memory keeps the version.
+  // does, the memory of what it has not handed in the gradient of keeps the version.
   virtual bool cancelled(const Work& work) const = 0;
 
   // From the compute side, in this order; REQUIRES that `work` is the one in progress.
@@ -59,7 +59,8 @@ class WorkerProtocol {
   // The sums over the node. Goes out before any gradient of the node, so that no step is complete without its metrics.
   virtual void metrics(const Work& work, const Metrics& metrics) = 0;
   // The sum over the node of a parameter's gradient (or, of a statistic, of what the micro-batches make of it): all
-  // elements, or those of some whole blocks. `values` holds them and does not change while `owner` is held.
+  // elements, or those of some whole blocks. `values` holds them and does not change while `owner` is held. The work
+  // reads their values no more: the next version may be written into their memory.
   struct Sum {
     ParameterIndex parameter = 0;
     int64_t first = 0, elements = 0;

@@ -127,7 +127,7 @@ TEST_F(SyncProtocolTest, SmallBlocksTravelAtOnceLargeOnesWhenTaken) {
   EXPECT_TRUE(std::holds_alternative<wire::MetricNode>(sent_.letters.front().message)) << "metrics go first";
   EXPECT_THAT(sent_.all<wire::Offer>(), ElementsAre(wire::Offer{0, 1, 0, 4}));
   EXPECT_THAT(sent_.all<wire::NodeChunk>(), ElementsAre(wire::NodeChunk{0, 0, 0, 4, 0}));
-  EXPECT_EQ(sent_.letters.back().payload.bytes.size(), 40U);
+  EXPECT_EQ(sent_.letters.at(3).payload.bytes.size(), 40U);
   EXPECT_EQ(protocol_.unanswered(work), 2U);
 
   sent_.clear();
@@ -144,6 +144,86 @@ TEST_F(SyncProtocolTest, SmallBlocksTravelAtOnceLargeOnesWhenTaken) {
   EXPECT_EQ(gradients.use_count(), 1);
   ASSERT_TRUE(protocol_.on_message(owner(1), wire::Take{0, 1, 0, 4, 0b01})) << "late, and forgotten";
   EXPECT_TRUE(sent_.letters.empty());
+}
+
+// In the last work of a step.
+TEST_F(SyncProtocolTest, ABlockGoesOnToTheNextVersionWithItsGradient) {
+  assign(0, 9, 0, 3);
+  deliver_all(0, 7);
+  const auto gradients = std::make_shared<std::vector<float>>(70'000, 1.0F);
+  const Work first = *protocol_.next_work();
+  protocol_.started(first);
+  sent_.clear();
+  protocol_.metrics(first, {});
+  protocol_.gradient(first, {1, 0, 70'000, gradients->data()}, gradients);
+  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre()) << "there is another node to be done of the step";
+  protocol_.gradient(first, {0, 0, 10, gradients->data()}, gradients);
+  protocol_.finished(first);
+
+  const Work last = *protocol_.next_work();
+  EXPECT_EQ(last, train(0, {2, 3}));
+  protocol_.started(last);
+  sent_.clear();
+  protocol_.metrics(last, {});
+  protocol_.gradient(last, {1, 0, 70'000, gradients->data()}, gradients);
+  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{1, 1, 0}));
+  deliver(1, 1, 8);
+  EXPECT_THAT(memory_[1], testing::Each(8)) << "while the rest is computed";
+  EXPECT_THAT(memory_[0], testing::Each(7));
+  EXPECT_FALSE(protocol_.parameter_ready(1, 0));
+  protocol_.gradient(last, {0, 0, 10, gradients->data()}, gradients);
+  protocol_.finished(last);
+  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{1, 1, 0}, wire::Pull{0, 1, 0}, wire::Pull{2, 1, 0}));
+  EXPECT_EQ(protocol_.next_work(), train(1, {0, 2}));
+  EXPECT_TRUE(protocol_.parameter_ready(1, 1));
+  EXPECT_FALSE(protocol_.parameter_ready(0, 1));
+}
+
+TEST_F(SyncProtocolTest, WhatWasLetGoIsWantedAgainWhereThereIsMoreToDoOfTheStep) {
+  assign(0, 9, 0, 2);
+  deliver_all(0, 7);
+  const auto gradients = std::make_shared<std::vector<float>>(70'000, 1.0F);
+  const Work work = *protocol_.next_work();
+  protocol_.started(work);
+  protocol_.metrics(work, {});
+  protocol_.gradient(work, {1, 0, 70'000, gradients->data()}, gradients);
+  protocol_.gradient(work, {0, 0, 10, gradients->data()}, gradients);
+  deliver(1, 1, 8);
+  assign(0, 9, 0, 4);  // somebody else is gone
+  sent_.clear();
+  protocol_.finished(work);
+  EXPECT_EQ(protocol_.next_work(), train(0, {2, 4}));
+  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{1, 0, 1})) << "the other is still there as it was";
+  EXPECT_TRUE(protocol_.parameter_ready(0, 0));
+  deliver(0, 1, 9);  // the answer to the pull before
+  EXPECT_THAT(memory_[0], testing::Each(7));
+  deliver(1, 0, 7);
+  EXPECT_TRUE(ready(0));
+  EXPECT_THAT(work_off(1), ElementsAre(train(0, {2, 4})));
+  deliver_all(1, 8);
+  EXPECT_EQ(protocol_.next_work(), train(1, {0, 4}));
+  EXPECT_TRUE(ready(1));
+}
+
+TEST_F(SyncProtocolTest, ACancelledWorkKeepsWhatItHasNotHandedIn) {
+  assign(0, 9, 0, 2);
+  deliver_all(0, 7);
+  const auto gradients = std::make_shared<std::vector<float>>(70'000, 1.0F);
+  const Work work = *protocol_.next_work();
+  protocol_.started(work);
+  protocol_.metrics(work, {});
+  protocol_.gradient(work, {1, 0, 70'000, gradients->data()}, gradients);
+  assign(3, 9, 0, 2);  // the others are far ahead
+  EXPECT_TRUE(protocol_.cancelled(work));
+  sent_.clear();
+  deliver(1, 1, 8);
+  EXPECT_FALSE(protocol_.next_work());
+  EXPECT_THAT(memory_[0], testing::Each(7));
+  protocol_.finished(work);
+  EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{0, 3, 0}, wire::Pull{1, 3, 1}, wire::Pull{2, 3, 0}));
+  deliver_all(3);
+  EXPECT_TRUE(ready(3));
+  EXPECT_EQ(protocol_.next_work(), train(3, {0, 2}));
 }
 
 TEST_F(SyncProtocolTest, TakesOverMicroBatchesOfTheStepUnderWay) {
