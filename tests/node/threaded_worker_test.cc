@@ -207,7 +207,7 @@ TEST_F(ThreadedWorkerTest, ComputesAsParametersArrive) {
   EXPECT_FALSE(listener_.failure);
 }
 
-TEST_F(ThreadedWorkerTest, WaitsForMemoryUntilTheServerAnswers) {
+TEST_F(ThreadedWorkerTest, WaitsForMemoryThatIsUnderWay) {
   begin();
   wait_until_prepared();
   // Two nodes of one micro-batch each, for which one set of gradients is enough.
@@ -216,9 +216,9 @@ TEST_F(ThreadedWorkerTest, WaitsForMemoryUntilTheServerAnswers) {
   for (uint32_t b = 0; b < 4; ++b) give_parameter(b, 0);
   expect_node(0, 0, 1);
   taken_.next();
+  for (const wire::Absorbed& m : std::exchange(absorbed_, {})) ASSERT_TRUE(worker_.deliver(0, m, {}));
   assign(0, 1, 0, 2);  // somebody else is gone: back to step 0, whose parameters it has still
   taken_.next();
-  for (const wire::Absorbed& m : std::exchange(absorbed_, {})) ASSERT_TRUE(worker_.deliver(0, m, {}));
   EXPECT_TRUE(outbox_.empty()) << "the server has it all, but the transport holds the memory still";
   payload_ = {};
   payloads_.clear();
