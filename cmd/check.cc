@@ -47,6 +47,9 @@ void print_special_parameters(const graph::Network& network) {
 }
 
 void print_layers(const graph::Network& network) {
+  int64_t tables = 0;
+  for (const ParameterInfo& p : network.parameters())
+    if (p.kind == ParameterKind::kSparse) tables += p.shape.elements();
   fmt::print("{:<28} {:<22} {:<20} {:>12} {:>16}\n", "layer", "type", "output", "parameters", "forward FLOPs");
   fmt::print("{:<28} {:<22} {:<20} {:>12} {:>16}\n", "input", "", to_string(network.input()), "", "");
   for (const graph::NetworkLayer& layer : network.layers())
@@ -55,8 +58,8 @@ void print_layers(const graph::Network& network) {
                    ? layer.type
                    : fmt::format("{} + {}", layer.type, ops::name_of(layer.activation.kind)),
                to_string(layer.output), layer.parameter_elements, layer.forward_flops);
-  fmt::print("{} trainable parameters, {:.4g} forward FLOPs a sample\n", network.trainable_elements(),
-             network.forward_flops());
+  fmt::print("{} trainable parameters{}, {:.4g} forward FLOPs a sample\n", network.trainable_elements(),
+             tables > 0 ? fmt::format(" and {} in sparse tables", tables) : "", network.forward_flops());
   print_special_parameters(network);
   fmt::print("\n");
 }
@@ -111,7 +114,7 @@ std::string mode_memory(double own_steps, double behind) {
 }
 
 // The consistency mode, in a line.
-std::string mode_text(const node::RunDefinition& run, int64_t micro_batches) {
+std::string mode_text(const node::RunDefinition& run, int64_t micro_batches, bool split) {
   const consistency::Mode& mode = run.rule->mode();
   std::string out = mode.name;
   if (!mode.lockstep)
@@ -126,7 +129,7 @@ std::string mode_text(const node::RunDefinition& run, int64_t micro_batches) {
     out += "; not reproducible to the bit: " + *why;
   else if (!run.spec.train.allow_different_arithmetic)
     out += "; the same bits on any cluster";
-  if (run.speculate) out += "; a slow worker's share is computed by others as well";
+  if (run.speculate && !split) out += "; a slow worker's share is computed by others as well";
   return out;
 }
 
@@ -135,7 +138,7 @@ std::string rows_text(const node::MemoryEstimate& memory) {
 }
 
 Status print_memory(const node::RunDefinition& run, const ps::BlockTable& table, uint32_t k, uint32_t workers,
-                    bool alone) {
+                    bool alone, bool split) {
   if (alone) {
     DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory, node::estimate_memory_alone(run, table, k));
     fmt::print("memory in one process: {} (activations {}, parameters {}, gradients {}{}, ",
@@ -145,9 +148,10 @@ Status print_memory(const node::RunDefinition& run, const ps::BlockTable& table,
                mode_memory(memory.own_steps, memory.behind));
   }
   DTRAIN_TRY_ASSIGN(const node::MemoryEstimate memory, node::estimate_memory(run, table, k, workers));
-  fmt::print("memory of a worker: {} (activations {}, parameters {}, gradients {}{})\n", bytes_text(memory.worker()),
-             bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients),
-             mode_memory(memory.own_steps, 0) + rows_text(memory));
+  if (!split)
+    fmt::print("memory of a worker: {} (activations {}, parameters {}, gradients {}{})\n", bytes_text(memory.worker()),
+               bytes_text(memory.activations), bytes_text(memory.parameters), bytes_text(memory.gradients),
+               mode_memory(memory.own_steps, 0) + rows_text(memory));
   fmt::print("memory of the fullest server: {} (two versions {}, optimizer state {}, sums under way at most {}{})\n",
              bytes_text(memory.server()), bytes_text(memory.versions), bytes_text(memory.slots),
              bytes_text(memory.sums), mode_memory(0, memory.behind));
@@ -200,10 +204,19 @@ node::TaskCounts count_tasks(const cluster::ClusterSpec& cluster) {
   return counts;
 }
 
-Status print_stages(const node::RunDefinition& run, const cluster::ClusterSpec& spec, uint32_t k) {
-  DTRAIN_TRY_ASSIGN(const auto split, node::read_split(run, spec));
-  if (!split) return {};
-  DTRAIN_TRY_ASSIGN(const auto stages, node::estimate_stages(run, *split, k));
+// How gradients, parameters and rows travel.
+node::TravelForm travel_form(const node::RunDefinition& run, const ps::RowSpace& space, int64_t micro_batch) {
+  node::TravelForm form{run.compression.gradients, run.compression.pulls};
+  for (const ps::RowSpace::Table& t : space.tables()) {
+    const auto rows = static_cast<double>(run.network->rows_used(t.parameter, micro_batch));
+    const double values = rows * static_cast<double>(t.width) * sizeof(float);
+    form.rows_sent += 2 * rows * sizeof(uint64_t) + values;  // their numbers with each pull and each push
+    form.rows_received += values;
+  }
+  return form;
+}
+
+void print_stages(const std::vector<node::StageEstimate>& stages, const cluster::ClusterSpec& spec, uint32_t k) {
   const auto name = [&](size_t task) { return cluster::to_string(spec.workers()[task]); };
   fmt::print("{:<28} {:>8} {:>12} {:>16} {:>12}  {}\n", "layers on several tasks", "layers", "parameters",
              "forward FLOPs", "memory", "sends in a step");
@@ -217,7 +230,6 @@ Status print_stages(const node::RunDefinition& run, const cluster::ClusterSpec& 
                stage.forward_flops, bytes_text(stage.memory()), sends);
   }
   fmt::print("each computes all {} micro-batches of a step; one process computes all layers\n\n", k);
-  return {};
 }
 
 Status check(const CheckFlags& flags) {
@@ -236,32 +248,46 @@ Status check(const CheckFlags& flags) {
   const node::TaskCounts counts = count_tasks(cluster);
   const uint32_t workers = counts.workers + counts.joiners;
   const auto servers = static_cast<uint32_t>(cluster.servers().size());
-  print_layers(*run.network);
-
-  print_columns(*run.train);
   const int64_t batch = run.spec.train.batch;
   const int64_t k =
       run.spec.train.micro_batch ? batch / *run.spec.train.micro_batch : node::automatic_micro_batches(batch, workers);
   const int64_t steps = run.total_steps();
+  // All that may be refused comes before the first line.
+  const bool unplaced = node::names_tasks(*run.network) && !given && workers == 1;
+  std::shared_ptr<const node::NetworkSplit> split;
+  if (!unplaced) {
+    DTRAIN_TRY_ASSIGN(split, node::read_split(run, cluster));
+  }
+  std::vector<node::StageEstimate> stages;
+  if (split) {
+    DTRAIN_TRY_ASSIGN(stages, node::estimate_stages(run, *split, static_cast<uint32_t>(k)));
+  }
+  print_layers(*run.network);
+
+  print_columns(*run.train);
   fmt::print("data: {} training samples{}; {} steps of {} samples\n", run.train->size(),
              run.test ? fmt::format(", {} test samples", run.test->size()) : "", steps, batch);
   fmt::print("micro-batches: K = {} of {} samples{}, over {} worker{}\n", k, batch / k,
              run.spec.train.micro_batch ? "" : " (automatic; kept by a resume)", workers, workers == 1 ? "" : "s");
-  fmt::print("consistency: {}\n", mode_text(run, k));
-  if (k < workers) fmt::print("warning: {} of {} workers will idle, because K is smaller\n", workers - k, workers);
+  fmt::print("consistency: {}\n", mode_text(run, k, split != nullptr));
+  if (k < workers && !split)
+    fmt::print("warning: {} of {} workers will idle, because K is smaller\n", workers - k, workers);
   fmt::print("\n");
 
-  if (node::names_tasks(*run.network) && !given && workers == 1)
+  if (unplaced)
     fmt::print("layers name tasks by 'device': --workers N or a cluster shows what each of them computes\n\n");
-  else
-    DTRAIN_TRY(print_stages(run, cluster, static_cast<uint32_t>(k)));
+  else if (split)
+    print_stages(stages, cluster, static_cast<uint32_t>(k));
 
   const ps::BlockTable table(run.network->parameters(), servers);
   print_servers(table, run.optimizer.optimizer->slots(), flags.blocks);
   print_tables(run, table.rows());
-  print_traffic(table.parameters(), counts, static_cast<uint32_t>(k), run.rule->mode(), bandwidths);
+  // Each worker of a split network moves and keeps what is of its own layers: the table of stages says that.
+  if (!split)
+    print_traffic(table.parameters(), counts, static_cast<uint32_t>(k), run.rule->mode(),
+                  travel_form(run, table.rows(), batch / k), bandwidths);
   const bool alone = !given && cluster.size() == 1;
-  return print_memory(run, table, static_cast<uint32_t>(k), workers, alone);
+  return print_memory(run, table, static_cast<uint32_t>(k), workers, alone, split != nullptr);
 }
 
 }  // namespace

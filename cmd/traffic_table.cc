@@ -16,6 +16,18 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.3g} s", seconds);
 }
 
+// What makes the table's bytes those of the worst case.
+std::string at_most(const node::TravelForm& form) {
+  std::string out;
+  const auto add = [&out](bool there, const char* what) {
+    if (there) out += fmt::format("{} {}", out.empty() ? "; at most, with" : " and", what);
+  };
+  add(form.gradients != nullptr, "train.compression");
+  add(form.pulls != nullptr, "train.compress_pulls");
+  add(form.rows_received > 0, "rows of sparse tables");
+  return out;
+}
+
 void print_row(const std::string& placement, const char* kind, const std::vector<node::Traffic>& tasks,
                std::optional<double> bandwidth) {
   if (tasks.empty()) return;
@@ -55,21 +67,24 @@ Result<std::optional<node::Bandwidths>> read_bandwidths(const std::string& text)
 }
 
 void print_traffic(const std::vector<ParameterInfo>& parameters, const node::TaskCounts& tasks, uint32_t micro_batches,
-                   const consistency::Mode& mode, const std::optional<node::Bandwidths>& bandwidths) {
+                   const consistency::Mode& mode, const node::TravelForm& form,
+                   const std::optional<node::Bandwidths>& bandwidths) {
   if (tasks.ps + tasks.workers + tasks.joiners < 2) return;
   std::vector<Placement> placements;
   if (tasks.ps > 0) placements.push_back(Placement::kPs);
   if (tasks.workers > 0) placements.push_back(Placement::kWorkers);
   if (tasks.ps > 0 && tasks.workers > 0) placements.push_back(Placement::kAll);
 
-  fmt::print("to and from other tasks in a step, of each kind the task with the most\n{:<10} {:<13} {:>12} {:>12}{}\n",
-             "servers", "tasks", "sends", "receives", bandwidths ? fmt::format(" {:>12}", "takes") : "");
+  fmt::print(
+      "to and from other tasks in a step, of each kind the task with the most{}\n{:<10} {:<13} {:>12} {:>12}{}\n",
+      at_most(form), "servers", "tasks", "sends", "receives", bandwidths ? fmt::format(" {:>12}", "takes") : "");
   // Without bandwidths all links are alike, and any number will do to compare them.
   const node::Bandwidths speed = bandwidths.value_or(node::Bandwidths{1, 1});
   std::optional<Placement> best;
   node::Bottleneck cheapest;
   for (const Placement placement : placements) {
-    const node::PlacementTraffic traffic = node::estimate_traffic(parameters, placement, tasks, micro_batches, mode);
+    const node::PlacementTraffic traffic =
+        node::estimate_traffic(parameters, placement, tasks, micro_batches, mode, form);
     print_row(to_string(placement), "ps", traffic.ps, bandwidths ? std::optional(bandwidths->ps) : std::nullopt);
     print_row(traffic.ps.empty() ? to_string(placement) : "", "workers", traffic.workers,
               bandwidths ? std::optional(bandwidths->worker) : std::nullopt);

@@ -18,6 +18,7 @@ Result<std::optional<node::Bandwidths>> read_bandwidths(const std::string& text)
 
 // Every placement that these tasks allow; nothing where there is one task alone.
 void print_traffic(const std::vector<ParameterInfo>& parameters, const node::TaskCounts& tasks, uint32_t micro_batches,
-                   const consistency::Mode& mode, const std::optional<node::Bandwidths>& bandwidths);
+                   const consistency::Mode& mode, const node::TravelForm& form,
+                   const std::optional<node::Bandwidths>& bandwidths);
 
 }  // namespace dtrain::cmd

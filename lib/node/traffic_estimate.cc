@@ -26,10 +26,32 @@ Rhythm rhythm(uint32_t worker, uint32_t workers, uint32_t micro_batches, const c
   return {static_cast<double>(nodes) / stride, 1 / stride};
 }
 
+// Of a block's elements, chunk by chunk.
+double bytes_of(const ps::Block& block, const compress::Method* method) {
+  if (!method || block.kind != ParameterKind::kTrainable) return static_cast<double>(block.elements) * sizeof(float);
+  double bytes = 0;
+  for (uint32_t chunk = 0; chunk < block.chunks(); ++chunk)
+    bytes += static_cast<double>(method->most_bytes(static_cast<size_t>(block.chunk_elements(chunk))));
+  return bytes;
+}
+
+// What one push, or one pull, of all blocks moves: for each server, and in all.
+struct Moved {
+  explicit Moved(uint32_t servers) : held(servers, 0.0) {}
+  void add(const ps::Block& block, const compress::Method* method) {
+    const double bytes = bytes_of(block, method);
+    held[block.server] += bytes;
+    all += bytes;
+  }
+  std::vector<double> held;
+  double all = 0;
+};
+
 }  // namespace
 
 PlacementTraffic estimate_traffic(const std::vector<ParameterInfo>& parameters, cluster::Placement placement,
-                                  const TaskCounts& tasks, uint32_t micro_batches, const consistency::Mode& mode) {
+                                  const TaskCounts& tasks, uint32_t micro_batches, const consistency::Mode& mode,
+                                  const TravelForm& form) {
   PlacementTraffic out{placement, 0, std::vector<Traffic>(placement == cluster::Placement::kWorkers ? 0 : tasks.ps),
                        std::vector<Traffic>(tasks.workers + tasks.joiners)};
   const auto ps = static_cast<uint32_t>(out.ps.size()), workers = static_cast<uint32_t>(out.workers.size());
@@ -38,13 +60,11 @@ PlacementTraffic estimate_traffic(const std::vector<ParameterInfo>& parameters, 
 
   // What moves of each server's blocks: the ps tasks come first, then the servers beside the first workers.
   const ps::BlockTable table(parameters, out.servers);
-  std::vector<double> held(out.servers, 0.0);
-  double all = 0;
+  Moved pushed(out.servers), pulled(out.servers);
   for (const ps::Block& block : table.blocks()) {
     if (block.frozen()) continue;
-    const double bytes = static_cast<double>(block.elements) * sizeof(float);
-    held[block.server] += bytes;
-    all += bytes;
+    pushed.add(block, form.gradients.get());
+    pulled.add(block, form.pulls.get());
   }
   std::vector<Rhythm> rhythms;
   Rhythm sum;
@@ -54,12 +74,21 @@ PlacementTraffic estimate_traffic(const std::vector<ParameterInfo>& parameters, 
     sum.pulls += rhythms.back().pulls;
   }
 
-  for (uint32_t s = 0; s < ps; ++s) out.ps[s] = {.sent = sum.pulls * held[s], .received = sum.pushes * held[s]};
+  // Of rows, what one server has of a micro-batch.
+  const double rows_in = form.rows_sent / out.servers, rows_out = form.rows_received / out.servers;
+  for (uint32_t s = 0; s < ps; ++s)
+    out.ps[s] = {.sent = sum.pulls * pulled.held[s] + micro_batches * rows_out,
+                 .received = sum.pushes * pushed.held[s] + micro_batches * rows_in};
   for (uint32_t w = 0; w < workers; ++w) {
-    const double own = ps + w < out.servers ? held[ps + w] : 0.0;
+    const bool serves = ps + w < out.servers;
+    const double own_push = serves ? pushed.held[ps + w] : 0.0, own_pull = serves ? pulled.held[ps + w] : 0.0;
     const Rhythm& r = rhythms[w];
-    out.workers[w] = {.sent = r.pushes * (all - own) + (sum.pulls - r.pulls) * own,
-                      .received = r.pulls * (all - own) + (sum.pushes - r.pushes) * own};
+    const double own = ps::share(w, workers, micro_batches).size(), others = serves ? micro_batches - own : 0.0;
+    const double elsewhere = out.servers - (serves ? 1.0 : 0.0);
+    out.workers[w] = {.sent = r.pushes * (pushed.all - own_push) + (sum.pulls - r.pulls) * own_pull +
+                              own * elsewhere * rows_in + others * rows_out,
+                      .received = r.pulls * (pulled.all - own_pull) + (sum.pushes - r.pushes) * own_push +
+                                  own * elsewhere * rows_out + others * rows_in};
   }
   return out;
 }

@@ -110,6 +110,51 @@ TEST(TrafficEstimate, ModesThatPushOtherwise) {
   EXPECT_EQ(t.ps[0], (Traffic{2 * kAll, 4 * kAll}));
 }
 
+std::shared_ptr<const compress::Method> method(const char* name) {
+  config::Diagnostics diagnostics;
+  return compress::read_method(config::Value(std::string(name), config::Position()), "compression",
+                               {.use = compress::MethodSetting::Use::kParameters}, diagnostics);
+}
+
+TEST(TrafficEstimate, CompressionTakesItsOwnDirection) {
+  std::vector<ParameterInfo> parameters = twelve();
+  parameters.push_back({"mean", {25}, ParameterKind::kStatistic});  // travels as it is
+  TravelForm form;
+  form.gradients = method("fp16");
+  PlacementTraffic t = estimate_traffic(parameters, Placement::kPs, {.ps = 1, .workers = 2}, 2, {}, form);
+  EXPECT_EQ(t.workers[0], (Traffic{kAll / 2 + 100, kAll + 100}));
+  EXPECT_EQ(t.ps[0], (Traffic{2 * (kAll + 100), kAll + 200}));
+  form.gradients = nullptr;
+  form.pulls = method("bf16");
+  t = estimate_traffic(parameters, Placement::kPs, {.ps = 1, .workers = 2}, 2, {}, form);
+  EXPECT_EQ(t.workers[0], (Traffic{kAll + 100, kAll / 2 + 100}));
+}
+
+TEST(TrafficEstimate, CompressedChunkByChunk) {
+  const int64_t elements = 2 * kChunkElements + 100;
+  TravelForm form;
+  form.gradients = method("topk");
+  const auto t = estimate_traffic({{"w", {elements}, ParameterKind::kTrainable}}, Placement::kPs,
+                                  {.ps = 1, .workers = 1}, 1, {}, form);
+  EXPECT_EQ(t.workers[0].sent,
+            static_cast<double>(2 * form.gradients->most_bytes(kChunkElements) + form.gradients->most_bytes(100)));
+  EXPECT_LT(t.workers[0].sent, t.workers[0].received / 30);
+}
+
+TEST(TrafficEstimate, RowsOfEveryMicroBatchFromAllServersAlike) {
+  TravelForm form;
+  form.rows_sent = 600;
+  form.rows_received = 300;
+  // Three micro-batches on two workers: one has two of them.
+  const PlacementTraffic apart = estimate_traffic({}, Placement::kPs, {.ps = 2, .workers = 2}, 3, {}, form);
+  EXPECT_EQ(apart.ps, std::vector<Traffic>(2, {3 * 150, 3 * 300}));
+  EXPECT_EQ(apart.workers[0].sent + apart.workers[1].sent, 3 * 600);
+  EXPECT_EQ(apart.workers[0].received + apart.workers[1].received, 3 * 300);
+  // Beside the workers half of the rows are at hand, and each serves the other.
+  const PlacementTraffic beside = estimate_traffic({}, Placement::kWorkers, {.workers = 2}, 2, {}, form);
+  EXPECT_EQ(beside.workers, std::vector<Traffic>(2, {300 + 150, 150 + 300}));
+}
+
 TEST(TrafficEstimate, TheSlowestLinkIsTheBottleneck) {
   const PlacementTraffic t = estimate_traffic(twelve(), Placement::kPs, {.ps = 1, .workers = 2}, 5);
   const Bottleneck equal = find_bottleneck(t, {.ps = 1'000, .worker = 1'000});

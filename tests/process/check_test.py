@@ -40,6 +40,14 @@ class Check(cluster.ProcessTest):
         self.assertIn(("all", "ps"), rows)
         self.assertIn('the cheapest is servers = "workers": at least 496 ms a step, for what a worker sends', out)
 
+    def test_compression_in_both_directions(self):
+        shape = ["check", self.run_toml, "--workers", 2, "--ps", 1]
+        for keys, sends, receives in ((["compression"], "30.3 KiB", "60.6 KiB"), (["compress_pulls"], "60.6 KiB", "30.3 KiB"),
+                                      (["compression", "compress_pulls"], "30.3 KiB", "30.3 KiB")):
+            out = self.dtrain(*shape, *(f for key in keys for f in ("--set", f"train.{key}=fp16"))).out
+            self.assertEqual(self.rows(out)["ps", "workers"][1:3], (sends, receives))
+            self.assertIn("at most, with " + " and ".join(f"train.{key}" for key in keys) + "\n", out)
+
     def test_bandwidths_decide(self):
         shape = ["check", self.run_toml, "--workers", 2, "--ps", 1]
         out = self.dtrain(*shape, "--bandwidth", "ps=10Gbps,worker=1Gbps").out

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A network whose layers lie on several tasks: the hash of the unsplit run, over sockets; and what cannot be split."""
-import os, signal, unittest
+import os, re, signal, unittest
 
 import cluster
 
@@ -175,6 +175,35 @@ class Refused(StagesTest):
         self.refused("for consistency = 'sync' only, not for 'async'", body=1, flags=["--set", "train.consistency=async"])
         self.refused("compression", body=1, flags=["--set", "train.compression=fp16", "--set", "optimizer.clip_norm=1e9"])
         self.refused("'speculation'", body=1, flags=["--set", "train.speculation=true"])
+
+    def test_a_cluster_that_workers_may_join(self):
+        self.refused("not for a cluster that workers may join and leave", body=1, flags=["--ps", 1, "--max_workers", 3])
+
+    def test_lbfgs(self):
+        text = re.sub(r"(?s)\[optimizer\].*?(?=\n\[)", '[optimizer]\ntype = "lbfgs"\n', RUN)
+        run = cluster.write(self.path("lbfgs.toml"), on_tasks(text, body=1))
+        p = self.dtrain("launch", run, "--workers", 2, "--set", "train.batch=600", "--set", "train.micro_batch=60",
+                        "--out", self.path("out"), expect=2)
+        self.assertRegex(p.err, r"lbfgs\.toml:[1-9][0-9]*:[1-9][0-9]*: error: layers .* not for the optimizer lbfgs")
+        self.assertFalse(os.path.exists(self.path("out")), "a folder was made")
+
+    def test_check_says_so_before_anything_else(self):
+        self.place(body=1)
+        for flags, says in ((["--workers", 3], "/job:worker/task:2 computes no layer"),
+                            (["--workers", 2, "--set", "train.compression=fp16"], "compression"),
+                            (["--workers", 2, "--ps", 1, "--max_workers", 3], "join and leave")):
+            p = self.dtrain("check", self.run_toml, *flags, expect=2)
+            self.assertIn(says, p.err)
+            self.assertEqual(p.out, "")
+
+
+class Check(StagesTest):
+    def test_only_what_is_of_a_split_network(self):
+        self.place(body=1)
+        out = self.dtrain("check", self.run_toml, "--workers", 2, "--ps", 1).out
+        self.assertRegex(out, r"(?m)^/job:worker/task:1 .* to /job:worker/task:0$")
+        for word in ("others as well", "memory of a worker", "to and from other tasks"):  # of workers that compute all
+            self.assertNotIn(word, out)
 
 
 if __name__ == "__main__":
