@@ -11,7 +11,8 @@ namespace dtrain::cmd {
 
 // Bytes a second; see parse_bandwidth.
 Result<double> parse_rate(const std::string& flag, const std::string& text);
-// From 0 to a day. Without a unit: seconds.
-Result<Nanoseconds> parse_time(const std::string& flag, const std::string& text);
+// From 0 to a day. Without a unit: seconds, or an error where nobody would mean these.
+enum class Bare { kSeconds, kRefused };
+Result<Nanoseconds> parse_time(const std::string& flag, const std::string& text, Bare bare = Bare::kRefused);
 
 }  // namespace dtrain::cmd

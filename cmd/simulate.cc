@@ -132,7 +132,7 @@ Result<Model> make_model(const SimulateFlags& flags, node::RunDefinition& run) {
     DTRAIN_TRY(run.open_data(files));
     DTRAIN_TRY_ASSIGN(model.compute, measure_compute(run, micro, flags.threads));
   } else {
-    DTRAIN_TRY_ASSIGN(const Nanoseconds time, parse_time("--compute", flags.compute));
+    DTRAIN_TRY_ASSIGN(const Nanoseconds time, parse_time("--compute", flags.compute, Bare::kSeconds));
     if (time < model.micro_batches) return fail(ExitCode::kUsage, "--compute: a step takes some time");
     DTRAIN_TRY_ASSIGN(model.compute, assume_compute(run, micro, time / model.micro_batches));
   }
@@ -221,10 +221,14 @@ const Command kSimulate{
           ->check(CLI::Range(0, 65536))
           ->capture_default_str();
       add_flag_value(app, "--bandwidth", flags->bandwidth, "of every host's link, in each direction")
+          ->type_name("RATE")
           ->capture_default_str();
-      add_flag_value(app, "--latency", flags->latency, "from host to host")->capture_default_str();
+      add_flag_value(app, "--latency", flags->latency, "from host to host, as 50us or 1.5ms")
+          ->type_name("TIME")
+          ->capture_default_str();
       add_flag_value(app, "--compute", flags->compute,
-                     "what a worker computes a step: 'measured' on this machine, or a time")
+                     "what a worker computes a step: 'measured' on this machine, or a time, as 450ms or 0.45")
+          ->type_name("TIME")
           ->capture_default_str();
       add_flag_value(app, "--threads", flags->threads, "threads to measure it with")
           ->check(CLI::Range(1, 1024))
