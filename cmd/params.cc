@@ -189,6 +189,9 @@ Status put(const ParamsFlags& flags) {
   if (chosen.size() != 1)
     return fail(ExitCode::kUsage, fmt::format("'{}' means {} tensors; put replaces one", flags.name, chosen.size()));
   const wire::NamedTensor& t = run->tensors()[chosen[0]];
+  if (static_cast<ParameterKind>(t.kind) == ParameterKind::kSparse)
+    return fail(ExitCode::kUsage,
+                fmt::format("'{}' was not replaced: it is a sparse table, of which no one puts the whole", t.name));
   if (array.shape != Shape(t.shape))
     return fail(ExitCode::kData, fmt::format("'{}' has the shape {}, {} the shape {}", t.name,
                                              to_string(Shape(t.shape)), flags.file, to_string(array.shape)));

@@ -141,6 +141,9 @@ class Guests(SparseTest):
             self.assertIn("left out: 'many.weight' is a sparse table", read.err)
         self.assertIn("fc1.weight", self.dtrain("inspect", "all.safetensors").out)
         self.assertIn("'few.weight' is a sparse table", self.dtrain("params", "stat", "few.weight", *ps, expect=2).err)
+        header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (300, 4), }".ljust(117) + b"\n"
+        cluster.write(self.path("few.npy"), b"\x93NUMPY\x01\x00\x76\x00" + header + bytes(4 * 1200))
+        self.assertIn("it is a sparse table", self.dtrain("params", "put", "few.weight", "few.npy", *ps, expect=2).err)
         tasks[0].signal(signal.SIGINT)
         self.assertEqual(tasks[0].wait(), 130)
 
