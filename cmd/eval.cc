@@ -12,6 +12,7 @@
 #include "node/answer_shares.h"
 #include "node/arithmetic.h"
 #include "node/evaluate.h"
+#include "observe/progress.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -45,7 +46,8 @@ Status eval(const EvalFlags& flags) {
     for (const auto& [name, share] : shares) text += fmt::format(", \"{}\": {}", name, share);
     fmt::print("{{\"loss\": {}{}, \"samples\": {:.0f}}}\n", m.mean_loss(), text, m.samples);
   } else {
-    fmt::print("loss {:.4f}{} over {:.0f} samples\n", m.mean_loss(), node::describe(shares), m.samples);
+    fmt::print("loss {}{} over {:.0f} samples\n", observe::format_loss(m.mean_loss()), node::describe(shares),
+               m.samples);
   }
   if (!std::isfinite(m.loss)) return fail(ExitCode::kNotFinite, "the loss is not finite");
   return {};

@@ -126,7 +126,8 @@ void RunRecord::on_eval(int64_t version, const Metrics& metrics) {
   for (const auto& [name, share] : shares(metrics)) fields.emplace_back(name, json_number(share));
   fields.emplace_back("samples", fmt::format("{:.0f}", metrics.samples));
   note(metrics_.event("eval", fields));
-  log_.info("after step {}: test loss {:.4f}{}", version, metrics.mean_loss(), describe(shares(metrics)));
+  log_.info("after step {}: test loss {}{}", version, observe::format_loss(metrics.mean_loss()),
+            describe(shares(metrics)));
   // The evaluation's time is no training time.
   const Instant now = clock_.now();
   row_at_ += now - said_at_;
@@ -185,7 +186,7 @@ void RunRecord::on_stopped(ExitCode code, const std::string& reason) {
   }
   fields.emplace_back("model", json_string(model_hash_));
   note(metrics_.event("end", fields));
-  log_.info("done: {} steps{}{}, {}, model {}", end_step(), loss_ ? fmt::format(", loss {:.4f}", *loss_) : "",
+  log_.info("done: {} steps{}{}, {}, model {}", end_step(), loss_ ? ", loss " + observe::format_loss(*loss_) : "",
             describe(answers, "test "), observe::format_duration(took), model_hash_);
 }
 

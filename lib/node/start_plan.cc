@@ -80,7 +80,18 @@ void warn_of_momentum(const RunDefinition& run, int64_t workers, Log& log) {
   const consistency::Mode& mode = run.rule->mode();
   const config::Value* key = run.spec.optimizer.find("momentum");
   const double momentum = key && key->is_float() ? key->as_float() : 0.0;
-  if (!mode.newest || workers == 1 || momentum < kMuch) return;
+  if (momentum < kMuch) return;
+  // What a method remembers of a gradient comes with later ones. Where steps are a worker's own, it is their outcome
+  // that is compressed, and the momentum is over.
+  const auto& method = run.compression.gradients;
+  if (method && method->state_arrays() > 0 && !method->takes_momentum() && !run.local_steps()) {
+    const config::Value& name = *run.spec.train.compression;
+    log.warning(
+        "momentum = {} goes ill with what train.compression = '{}' sends later, which acts as gradients of older "
+        "versions do: training may diverge. A lower momentum or lr helps, or 'dgc', which is made for momentum",
+        momentum, name.is_table() ? name.find("type")->as_string() : name.as_string());
+  }
+  if (!mode.newest || workers == 1) return;
   log.warning(
       "momentum = {} goes ill with gradients of older versions (train.consistency = '{}'): a delay of one version "
       "makes "

@@ -26,9 +26,13 @@ std::string format_duration(Nanoseconds duration) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
+std::string format_loss(double loss) {
+  return std::abs(loss) < 1e6 ? fmt::format("{:.4f}", loss) : fmt::format("{:.4g}", loss);
+}
+
 std::string progress_line(const ProgressState& s) {
-  return fmt::format("epoch {:.2f}/{:.2f}  step {}/{}  loss {:.4f}  {:.0f} samples/s  {} left", s.epoch, s.epochs,
-                     s.step, s.steps, s.loss, s.samples_per_s, format_duration(s.left));
+  return fmt::format("epoch {:.2f}/{:.2f}  step {}/{}  loss {}  {:.0f} samples/s  {} left", s.epoch, s.epochs, s.step,
+                     s.steps, format_loss(s.loss), s.samples_per_s, format_duration(s.left));
 }
 
 std::string progress_bar(const ProgressState& s, int width, bool colour) {

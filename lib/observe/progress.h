@@ -43,7 +43,9 @@ class Progress {
   std::optional<Instant> last_draw_;
 };
 
-std::string format_duration(Nanoseconds duration);      // "41.2 s", "3:05", "2:13:40"
+std::string format_duration(Nanoseconds duration);
+// "0.3263"; of more than a million, as training that diverges has it, "1.063e+11".
+std::string format_loss(double loss);                   // "41.2 s", "3:05", "2:13:40"
 std::string progress_line(const ProgressState& state);  // the plain form
 std::string progress_bar(const ProgressState& state, int width, bool colour);
 

@@ -131,6 +131,23 @@ TEST_F(StartPlanTest, FewerStepsThanAreDone) {
   EXPECT_THAT(p.error().message, AllOf(HasSubstr("step-00000008"), HasSubstr("the run has 7 steps now")));
 }
 
+TEST_F(StartPlanTest, MomentumAndWhatIsSentLater) {
+  const auto said = [this](const char* method, const char* momentum) {
+    RunFolder folder;
+    RememberingLog log;
+    const RunDefinition run =
+        folder.open(kMlp, {"optimizer={type=\"sgd\",lr=0.1,momentum=" + std::string(momentum) + "}",
+                           "train.compression=" + std::string(method)});
+    EXPECT_TRUE(plan_start(run, 1, OutFolder(folder.path() + "/out"), false, folder.files, log));
+    return log.text();
+  };
+  EXPECT_THAT(said("topk", "0.9"), AllOf(HasSubstr("momentum = 0.9"), HasSubstr("'topk'")));
+  EXPECT_THAT(said("{type=\"2bit\",threshold=\"auto\"}", "0.5"), HasSubstr("'2bit'"));
+  EXPECT_EQ(said("topk", "0.4"), "");
+  EXPECT_EQ(said("bf16", "0.9"), "") << "all is sent at once";
+  EXPECT_EQ(said("dgc", "0.9"), "") << "the momentum acts before the choice";
+}
+
 TEST(OutFolder, MakesAFolderAndRefusesEveryTraceOfARun) {
   RunFolder folder;
   const OutFolder out(folder.path() + "/a/b");

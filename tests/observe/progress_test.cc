@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 namespace dtrain::observe {
@@ -32,6 +33,13 @@ size_t count(const std::string& text, const std::string& what) {
 
 TEST(Progress, PlainLineSaysAll) {
   EXPECT_EQ(progress_line(kState), "epoch 1.50/3.00  step 50/100  loss 0.2500  1234 samples/s  1:05 left");
+}
+
+TEST(FormatLoss, OfTrainingThatDivergesToo) {
+  EXPECT_EQ(format_loss(0.32634), "0.3263");
+  EXPECT_EQ(format_loss(-12345.5), "-12345.5000");
+  EXPECT_EQ(format_loss(106348682096.0), "1.063e+11");
+  EXPECT_EQ(format_loss(std::nan("")), "nan");
 }
 
 TEST(Progress, BarIsHalfFullAndFitsTheWidth) {
