@@ -8,7 +8,8 @@
 namespace dtrain::cmd {
 
 const Command kBenchmark{
-    "benchmark", "say how fast a training step is, and the wire", [](CLI::App& app) -> std::function<ExitCode()> {
+    "benchmark", "say how fast a training step, the wire and the encodings of gradients are",
+    [](CLI::App& app) -> std::function<ExitCode()> {
       app.require_subcommand(1);
       return [parts = std::vector{benchmark_step(app), benchmark_wire(app), benchmark_compress(app)}] {
         for (const BenchmarkPart& part : parts)

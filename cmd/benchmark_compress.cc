@@ -93,10 +93,12 @@ ExitCode run(const CompressFlags& flags) {
 }  // namespace
 
 BenchmarkPart benchmark_compress(CLI::App& app) {
-  auto* part = app.add_subcommand("compress", "encoding and decoding of gradients");
+  auto* part = app.add_subcommand("compress", "time encoding and decoding of gradients");
   auto flags = std::make_shared<CompressFlags>();
-  add_flag_value(*part, "--rounds", flags->rounds, "how often each is measured")->check(CLI::Range(1, 100000));
-  add_switch(*part, "--json", flags->json, "one line of JSON");
+  add_flag_value(*part, "--rounds", flags->rounds, "how often each is measured")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  add_switch(*part, "--json", flags->json, "print one line of JSON");
   return {part, [flags] { return run(*flags); }};
 }
 

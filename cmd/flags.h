@@ -71,7 +71,10 @@ struct RunFileFlags {
 
 // Prints an error for a person, every line of it with the program's name, and gives its exit code.
 inline ExitCode report(const Error& error) {
-  fmt::print(stderr, "dtrain: {}\n", error.message);
+  std::string lines = error.message;
+  for (size_t end = lines.find('\n'); end != std::string::npos; end = lines.find('\n', end + 1))
+    if (end + 1 < lines.size()) lines.insert(end + 1, "dtrain: ");
+  fmt::print(stderr, "dtrain: {}\n", lines);
   return error.code;
 }
 

@@ -1,5 +1,6 @@
 // The program: finds the command, parses its flags, turns what goes wrong into a message and an exit code.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -42,15 +43,24 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& wo
   return fmt::format("unexpected argument '{}'", words.front());
 }
 
+// Of a command that has parts, as params has ls, none was named.
+std::string missing_part(const CLI::App& command, const std::string& given) {
+  std::vector<std::string> names;
+  for (const CLI::App* part : command.get_subcommands({})) names.push_back(part->get_name());
+  const std::string parts = fmt::format("{}", fmt::join(names, ", "));
+  if (given.empty() || given.front() == '-') return fmt::format("{} what: {}?", command.get_name(), parts);
+  return fmt::format("{} has no '{}'{}", command.get_name(), given, suggestion(given, names));
+}
+
 ExitCode run(int argc, char** argv) {
   CLI::App app("Trains neural networks on a cluster, from declarative files: the same bits on any number of machines.",
                "dtrain");
   app.set_version_flag("--version", "dtrain " DTRAIN_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 1 a bug, 2 usage or configuration, 3 data, 4 peer lost, 5 checkpoint, 6 not of this run,\n"
+      "Exit codes: 0 done, 1 a bug, 2 usage or configuration, 3 data, 4 peer lost, 5 checkpoint, 6 guest not taken,\n"
       "7 not finite, 130 interrupted.\n"
-      "Every flag takes '-' and '_' alike, and each but --set can be given in the environment as DTRAIN_<FLAG>.\n"
+      "Every flag takes '-' and '_' alike; what the environment can give instead stands behind it as Env.\n"
       "Manual: man dtrain, man dtrain-<command>, man dtrain.toml. A message that begins with \"dtrain: bug\" is worth "
       "a\n"
       "report, with the run file and the output of dtrain --version.");
@@ -81,6 +91,10 @@ ExitCode run(int argc, char** argv) {
     // An unknown first word makes CLI11 complain of the missing command; the word is what the user wants to hear about.
     if (app.get_subcommands().empty())
       fmt::print(stderr, "dtrain: {}; see dtrain --help\n", did_you_mean(app, {argv[1]}));
+    else if (const CLI::App& command = *app.get_subcommands().front();
+             command.get_require_subcommand_min() > 0 && command.get_subcommands().empty())
+      fmt::print(stderr, "dtrain: {}; see dtrain {} --help\n", missing_part(command, argc > 2 ? argv[2] : ""),
+                 command.get_name());
     else
       fmt::print(stderr, "dtrain: {}; see dtrain {}--help\n", e.what(),
                  app.get_subcommands().empty() ? "" : app.get_subcommands().front()->get_name() + " ");

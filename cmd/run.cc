@@ -110,6 +110,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   setup.threads = offered_threads(run.spec.train, spec, self);
   setup.allow_put = flags.run.allow_put;
   setup.split = split;
+  setup.says_how_it_goes = !flags.launched;
   setup.init_model = flags.run.init;
   if (!setup.init_model.empty()) {
     if (flags.run.resume)

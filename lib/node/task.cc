@@ -303,6 +303,10 @@ void Task::begin(const wire::Begin& begin) {
     return fail_run({ExitCode::kBug, fmt::format("the coordinator begins with {} micro-batches and {} threads",
                                                  begin.micro_batches, begin.threads)});
   begun_ = true;
+  if (says_how_it_goes())
+    around_.log.info("the run {}; {} reports on it",
+                     begin.step > 0 ? fmt::format("goes on after step {}", begin.step) : "begins",
+                     name(coordinator_rank()));
   if (server_index_)
     if (const Status begun = begin_server(begin); !begun) return fail_run(begun.error());
   if (!computes()) return;
@@ -384,6 +388,8 @@ void Task::stop(const wire::Stop& stop) {
     around_.log.info("{} ended the run: {}", name(coordinator_rank()), stop.reason);
   else if (*stopped_ != ExitCode::kDone)
     around_.log.error("{} ended the run: {}", name(coordinator_rank()), stop.reason);
+  else if (says_how_it_goes())
+    around_.log.info("the run is done");
   ended_ = stopped_;
 }
 

@@ -51,6 +51,7 @@ struct TaskSetup {
   // In one process the server's values are the worker's memory.
   bool in_place = false;
   bool allow_put = false;                     // guests may replace tensors
+  bool says_how_it_goes = false;              // also without being the coordinator: someone started it by hand
   std::shared_ptr<const NetworkSplit> split;  // null: every worker computes the whole network
   // Where the worker's micro-batches come from; empty: the run's data.
   std::function<std::unique_ptr<worker::BatchFeed>(const wire::Begin&)> feed;
@@ -100,6 +101,7 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   bool holds_parameters(wire::Rank rank) const;
   bool computes_a_stage(wire::Rank rank) const;
   bool computes() const;
+  bool says_how_it_goes() const { return setup_.says_how_it_goes && !coordinator_; }
   wire::Rank coordinator_rank() const { return 0; }
 
   const RunDefinition& run_;

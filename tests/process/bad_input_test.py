@@ -97,7 +97,7 @@ class RunFile(BadInput):
         p = self.refused(text, None)
         lines = {n for n, l in enumerate(text.splitlines(), 1) for _, after in changes if after in l}
         for line in lines:
-            self.assertRegex(p.err, rf"bad\.toml:{line}:", f"line {line} is not reported\n{p.err}")
+            self.assertRegex(p.err, rf"(?m)^dtrain: .*bad\.toml:{line}:", f"line {line} is not reported\n{p.err}")
         self.assertEqual(len(lines), len(changes))
 
     def test_include(self):
@@ -200,7 +200,9 @@ class CommandLine(BadInput):
                            (["run", self.run_toml, "--job-nme=worker"], "did you mean '--job_name'"),
                            (["launch", self.run_toml, "--worker", "2"], "did you mean '--workers'"),
                            (["inspect", "x", "--hsah"], "did you mean '--hash'"), (["--verson"], "--version"),
-                           (["run", self.run_toml, "more.toml"], "more.toml")):
+                           (["run", self.run_toml, "more.toml"], "more.toml"),
+                           (["params"], "params what: ls, stat, get, put?"), (["params", "sta"], "did you mean 'stat'"),
+                           (["benchmark", "--json"], "step, wire, compress")):
             with self.subTest(args=args):
                 p = self.dtrain(*args, expect=USAGE)
                 self.assertIn(says, p.err)

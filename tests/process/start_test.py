@@ -24,8 +24,11 @@ class AnyOrder(cluster.ProcessTest):
             if tasks:
                 cluster.until(somebody_waits, lambda: f"one of {absent} is waited for: {[t.err for t in tasks.values()]}")
             tasks[job, index] = self.start_task(spec, job, index)
-        tasks = list(tasks.values())
-        self.assert_all_done(tasks)
+        self.assert_all_done(tasks.values())
+        for task in tasks:
+            silent = task == (("ps", 0) if ps else ("worker", 0))  # the coordinator reports on the run itself
+            for said in ("the run begins", "the run is done"):
+                self.assertEqual(tasks[task].err.count(said), 0 if silent else 1, tasks[task].err)
         self.assert_no_process_left(5)
         self.assertEqual(self.model_hash("out"), want)
 
