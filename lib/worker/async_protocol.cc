@@ -21,7 +21,7 @@ AsyncProtocol::AsyncProtocol(const ps::BlockTable& table, Setup setup, wire::Out
 
 Status AsyncProtocol::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   if (const auto* m = std::get_if<wire::Assign>(&message)) return on(from, *m);
-  if (const auto* m = std::get_if<wire::WorkerRates>(&message)) return rates_.add(*m, first_step());
+  if (const auto* m = std::get_if<wire::WorkerRates>(&message)) return on(from, *m);
   if (const auto* m = std::get_if<wire::Take>(&message)) return offers_.on(from, *m);
   if (const auto* m = std::get_if<wire::Absorbed>(&message)) return on(from, *m);
   if (const auto* m = std::get_if<wire::ParameterChunk>(&message)) return on(from, *m, payload);
@@ -67,6 +67,11 @@ Status AsyncProtocol::on(wire::Rank from, const wire::Assign& m) {
   }
   fetch_if_due();
   return {};
+}
+
+Status AsyncProtocol::on(wire::Rank from, const wire::WorkerRates& m) {
+  if (from != setup_.coordinator) return fail(ExitCode::kBug, fmt::format("task {} sent learning rates", from));
+  return rates_.add(m, first_step());
 }
 
 void AsyncProtocol::fetch_if_due() {

@@ -44,6 +44,7 @@ class AsyncProtocol final : public WorkerProtocol {
   };
 
   Status on(wire::Rank from, const wire::Assign& m);
+  Status on(wire::Rank from, const wire::WorkerRates& m);
   Status on(wire::Rank from, const wire::Absorbed& m);
   Status on(wire::Rank from, const wire::ParameterChunk& m, ByteSpan payload);
   int64_t first_step() const;               // of what it has been leased

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 
 #include "base/check.h"
@@ -16,7 +17,8 @@ class KnownRates {
  public:
   // Forgets those of steps before `floor`, but none that it is told now.
   Status add(const wire::WorkerRates& m, int64_t floor) {
-    if (m.from < 0) return fail(ExitCode::kBug, "learning rates of steps that cannot be");
+    if (m.from < 0 || m.from > kLastStep) return fail(ExitCode::kBug, "learning rates of steps that cannot be");
+    if (rates_.size() + m.rates.size() > kMost) return fail(ExitCode::kBug, "learning rates of too many steps");
     for (size_t i = 0; i < m.rates.size(); ++i) {
       if (!std::isfinite(m.rates[i])) return fail(ExitCode::kBug, "a learning rate is not finite");
       rates_[m.from + static_cast<int64_t>(i)] = m.rates[i];
@@ -34,6 +36,10 @@ class KnownRates {
   }
 
  private:
+  // More than any mode needs at a time.
+  static constexpr size_t kMost = 4'000'000;
+  static constexpr int64_t kLastStep = std::numeric_limits<int64_t>::max() - static_cast<int64_t>(kMost);
+
   std::map<int64_t, double> rates_;
 };
 

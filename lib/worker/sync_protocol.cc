@@ -25,7 +25,7 @@ SyncProtocol::SyncProtocol(const ps::BlockTable& table, Setup setup, wire::Outbo
 
 Status SyncProtocol::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   if (const auto* m = std::get_if<wire::Assign>(&message)) return on(from, *m);
-  if (const auto* m = std::get_if<wire::WorkerRates>(&message)) return rates_.add(*m, floor_);
+  if (const auto* m = std::get_if<wire::WorkerRates>(&message)) return on(from, *m);
   if (const auto* m = std::get_if<wire::Take>(&message)) return offers_.on(from, *m);
   if (const auto* m = std::get_if<wire::Absorbed>(&message)) return on(from, *m);
   if (const auto* m = std::get_if<wire::ParameterChunk>(&message)) return on(from, *m, payload);
@@ -71,6 +71,11 @@ Status SyncProtocol::on(wire::Rank from, const wire::Assign& m) {
   move(m.kind, to);
   advance();
   return {};
+}
+
+Status SyncProtocol::on(wire::Rank from, const wire::WorkerRates& m) {
+  if (from != setup_.coordinator) return fail(ExitCode::kBug, fmt::format("task {} sent learning rates", from));
+  return rates_.add(m, floor_);
 }
 
 void SyncProtocol::move(wire::StepKind kind, int64_t step) {

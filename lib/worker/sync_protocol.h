@@ -58,6 +58,7 @@ class SyncProtocol final : public WorkerProtocol {
   };
 
   Status on(wire::Rank from, const wire::Assign& m);
+  Status on(wire::Rank from, const wire::WorkerRates& m);
   Status on(wire::Rank from, const wire::Absorbed& m);
   Status on(wire::Rank from, const wire::ParameterChunk& m, ByteSpan payload);
   Status on(wire::Rank from, const wire::Gone& m);

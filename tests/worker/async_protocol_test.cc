@@ -229,6 +229,7 @@ TEST_F(AsyncProtocolTest, PeersThatBreakTheProtocol) {
   EXPECT_TRUE(refused(0, wire::Assign{.generation = 1, .from = -1, .until = 1}));
   EXPECT_TRUE(refused(0, wire::Assign{.generation = 1, .kind = StepKind::kEval, .from = 0, .until = 1, .last = 3}));
   EXPECT_TRUE(refused(0, wire::WorkerRates{-1, {1}}));
+  EXPECT_TRUE(refused(1, wire::WorkerRates{0, {1}}));
   EXPECT_TRUE(refused(0, wire::WorkerRates{0, {std::numeric_limits<double>::infinity()}}));
   EXPECT_TRUE(refused(owner(kSmall), wire::ParameterChunk{.block = kSmall, .version = 0, .chunk = 0}, {1, 2}));
   EXPECT_TRUE(refused(owner(kSmall), wire::ParameterChunk{.block = kSmall, .version = 0, .chunk = 1}, {1}));

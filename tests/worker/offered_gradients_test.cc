@@ -107,7 +107,14 @@ TEST(KnownRatesTest, KeepsWhatItIsToldWhereverThatLies) {
 TEST(KnownRatesTest, RatesThatCannotBe) {
   KnownRates rates;
   EXPECT_FALSE(rates.add({-1, {0.5}}, 0));
+  EXPECT_FALSE(rates.add({std::numeric_limits<int64_t>::max(), {0.5, 0.25}}, 0));
   EXPECT_FALSE(rates.add({0, {std::numeric_limits<double>::quiet_NaN()}}, 0));
+}
+
+TEST(KnownRatesTest, AreNotMoreThanAnyModeNeeds) {
+  KnownRates rates;
+  EXPECT_FALSE(rates.add({0, std::vector<double>(5'000'000, 0.5)}, 0));
+  ASSERT_TRUE(rates.add({0, std::vector<double>(20'000, 0.5)}, 0));
 }
 
 }  // namespace

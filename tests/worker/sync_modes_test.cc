@@ -203,6 +203,7 @@ TEST_F(SyncModesTest, ARoundBeginsWhenAllItsRatesAreKnown) {
   assign(0, 9, 1, 3);
   deliver_all(0);
   EXPECT_FALSE(protocol_->next_work());
+  EXPECT_FALSE(protocol_->on_message(1, wire::WorkerRates{0, {0.5, 0.5, 0.5}})) << "from another than the coordinator";
   say(kCoordinator, wire::WorkerRates{0, {0.5, 0.25}});
   EXPECT_FALSE(protocol_->next_work());
   say(kCoordinator, wire::WorkerRates{2, {0.125, 0.1, 0.1, 0.1}});
