@@ -48,6 +48,11 @@ class Coordinator {
   void on_tick(Instant now);
   // The time of the messages that follow.
   void set_now(Instant now) { now_ = now; }
+  // Whether a snapshot of this version is under way of which that task's shard is still to come.
+  bool awaits_shard(wire::Rank from, int64_t version) const {
+    return snapshot_ && snapshot_->version == version && tasks_[from].info.serves &&
+           !snapshot_->done[tasks_[from].server];
+  }
   // Ctrl-C: the run ends at the next step boundary, with a snapshot; the second time at once.
   void interrupt();
   // All tasks have left, or had their time to: the process may end, with the code that on_stopped said.

@@ -202,8 +202,10 @@ Status Coordinator::on_lease_done(wire::Rank from, const wire::MetricNode& m) {
 }
 
 Status Coordinator::on(wire::Rank from, const wire::WorkDone& m) {
-  if (!tasks_[from].info.computes || m.first >= m.last || m.last > options_.micro_batches) {
-    return broken(from, fmt::format("that it is done with micro-batches {}-{}", m.first, m.last));
+  const int64_t ahead = (mode().window - 1) * mode().stride;
+  if (!tasks_[from].info.computes || m.first >= m.last || m.last > options_.micro_batches ||
+      (m.step > rated_ + ahead && mode().lockstep)) {
+    return broken(from, fmt::format("that it is done with micro-batches {}-{} of step {}", m.first, m.last, m.step));
   }
   if (speculates()) stragglers_.done(from, m.step, m.last - m.first, now_);
   return {};

@@ -16,6 +16,8 @@ void send_shard(wire::Outbox& outbox, wire::Rank to, int64_t version, const std:
 
 Result<std::optional<std::string>> ShardInbox::add(wire::Rank from, const wire::ShardPart& part, ByteSpan payload,
                                                    uint64_t most) {
+  if (const auto last = whole_.find(from); last != whole_.end() && last->second == part.version)
+    return fail(ExitCode::kPeerLost, "sends a shard twice");
   if (part.offset == 0) arriving_[from] = {part.version, part.total, {}};
   const auto at = arriving_.find(from);
   const bool fits = at != arriving_.end() && part.version == at->second.version && part.total == at->second.total &&
@@ -30,6 +32,7 @@ Result<std::optional<std::string>> ShardInbox::add(wire::Rank from, const wire::
   if (bytes.size() < part.total) return std::optional<std::string>();
   std::optional<std::string> whole = std::move(bytes);
   arriving_.erase(at);
+  whole_[from] = part.version;
   return whole;
 }
 

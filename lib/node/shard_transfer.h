@@ -20,7 +20,7 @@ void send_shard(wire::Outbox& outbox, wire::Rank to, int64_t version, const std:
 class ShardInbox {
  public:
   // The whole file once its last part is there. `most` is what the sender's file can have in bytes. An error means that
-  // the parts do not fit together; what had come of the file is dropped.
+  // the parts do not fit together, or that the file has come before; what had come of it is dropped.
   Result<std::optional<std::string>> add(wire::Rank from, const wire::ShardPart& part, ByteSpan payload, uint64_t most);
 
  private:
@@ -30,6 +30,7 @@ class ShardInbox {
     std::string bytes;
   };
   std::map<wire::Rank, Arriving> arriving_;
+  std::map<wire::Rank, int64_t> whole_;  // the version of each sender's last file
 };
 
 }  // namespace dtrain::node

@@ -43,6 +43,15 @@ void check_sparse_tables(const RunDefinition& run, config::Diagnostics& diagnost
     refuse(position_of(optimizer, "type"), "the optimizer lbfgs", "since it moves all parameters at once");
 }
 
+uint64_t rows_used(const RunDefinition& run, int64_t samples) {
+  const std::vector<ParameterInfo>& parameters = run.network->parameters();
+  uint64_t rows = 0;
+  for (size_t p = 0; p < parameters.size(); ++p)
+    if (parameters[p].kind == ParameterKind::kSparse)
+      rows += static_cast<uint64_t>(run.network->rows_used(static_cast<ParameterIndex>(p), samples));
+  return rows;
+}
+
 ps::InitialValues initial_rows(const RunDefinition& run) {
   return [&run](ParameterIndex p, int64_t first, std::span<float> out) {
     run.network->initialize(p, run.spec.seed, first, out);

@@ -14,4 +14,7 @@ void check_sparse_tables(const RunDefinition& run, config::Diagnostics& diagnost
 // A row that nobody has moved: the network's initial values, drawn from the run's seed. `run` outlives it.
 ps::InitialValues initial_rows(const RunDefinition& run);
 
+// How many rows of all tables a micro-batch of so many samples can use.
+uint64_t rows_used(const RunDefinition& run, int64_t samples);
+
 }  // namespace dtrain::node

@@ -232,6 +232,7 @@ Status Task::take_shard_part(wire::Rank from, const wire::ShardPart& part, ByteS
       static_cast<uint32_t>(std::find(server_ranks_.begin(), server_ranks_.end(), from) - server_ranks_.begin());
   if (!holds_parameters(from) || checkpoint_folder_.empty() || !writer_)
     return fail(ExitCode::kPeerLost, "sends a shard that nobody asked for");
+  if (!coordinator_->awaits_shard(from, part.version)) return {};  // the snapshot was given up
   const uint64_t most =
       static_cast<uint64_t>(table_.server_elements(server)) * sizeof(float) * (1 + run_.optimizer.optimizer->slots()) +
       row_bytes(table_.rows(), run_.optimizer.optimizer->slots()) + kHeader;
@@ -338,6 +339,7 @@ Status Task::begin_server(const wire::Begin& begin) {
   options.coordinator = coordinator_rank();
   options.memory = around_.memory;
   options.initial_rows = initial_rows(run_);
+  options.micro_batch_rows = rows_used(run_, run_.spec.train.batch / begin.micro_batches);
   if (setup_.in_place) options.in_place.assign(memory_->pointers().begin(), memory_->pointers().end());
   server_ = std::make_unique<ps::ShardServer>(table_, *server_index_, std::move(options), *run_.optimizer.optimizer,
                                               around_.transport, *writer_);

@@ -72,12 +72,13 @@ struct BlockState {
   std::vector<Buffer> kept;  // vectors of full-batch optimizers, from optim::kFirstKept on
   bool loaded = false;
 
-  std::vector<StepSum> steps;      // of the step that makes the next version, and of those that workers may be ahead
-  uint32_t applied = 0;            // chunks of the next version
-  Offers waiting, offers;          // unanswered: those of which something is still to be asked for, and the others
-  std::deque<OfferKey> queue;      // without lockstep: those that wait, in the order of their coming
-  std::vector<ParkedPull> parked;  // at most one a peer, in the order of their coming
-  std::vector<bool> parks;         // by rank: it has one; as long as the highest that ever had
+  std::vector<StepSum> steps;  // of the step that makes the next version, and of those that workers may be ahead
+  uint32_t applied = 0;        // chunks of the next version
+  Offers waiting, offers;      // unanswered: those of which something is still to be asked for, and the others
+  std::deque<OfferKey> queue;  // without lockstep: those that wait, in the order of their coming
+  std::map<wire::Rank, int64_t> pushes;  // without lockstep: unanswered offers of each peer
+  std::vector<ParkedPull> parked;        // at most one a peer, in the order of their coming
+  std::vector<bool> parks;               // by rank: it has one; as long as the highest that ever had
   // What each peer was sent last, where delays are compensated.
   std::map<wire::Rank, std::shared_ptr<Buffer>> read;
 

@@ -11,15 +11,23 @@
 namespace dtrain::ps {
 namespace {
 
+size_t widest(const RowSpace& space) {
+  int64_t width = 0;
+  for (const RowSpace::Table& table : space.tables()) width = std::max(width, table.width);
+  return static_cast<size_t>(width);
+}
+
 tl::unexpected<Error> wrong(const std::string& what) { return fail(ExitCode::kPeerLost, what); }
 
 }  // namespace
 
-RowServer::RowServer(const RowSpace& space, uint32_t server, uint32_t micro_batches, const optim::Optimizer& optimizer,
-                     InitialValues initial, wire::Outbox& outbox)
+RowServer::RowServer(const RowSpace& space, uint32_t server, uint32_t micro_batches, uint64_t most_rows,
+                     const optim::Optimizer& optimizer, InitialValues initial, wire::Outbox& outbox)
     : space_(space),
       server_(server),
       micro_batches_(micro_batches),
+      most_rows_(std::min(most_rows, space.rows())),
+      most_answers_(kAnswersAtLeast + kMostAnswers * static_cast<size_t>(most_rows_) * widest(space) * sizeof(float)),
       optimizer_(optimizer),
       outbox_(outbox),
       store_(space, optimizer.slots(), std::move(initial)),
@@ -30,6 +38,7 @@ void RowServer::start(int64_t version) {
   sum_.reset();
   arriving_.clear();
   parked_.clear();
+  waiting_.clear();
 }
 
 // What a peer says are rows of this server, in order, few enough for a message; "" where they are.
@@ -48,14 +57,27 @@ std::string RowServer::wrong_with(std::span<const uint64_t> rows) const {
 Result<void> RowServer::on(wire::Rank from, const wire::RowPull& m) {
   if (m.version < 0) return wrong(fmt::format("there is no version {}", m.version));
   if (const std::string what = wrong_with(m.rows); !what.empty()) return wrong(what);
-  if (m.version <= version()) {
-    answer(from, m);
-    return {};
-  }
-  std::erase_if(parked_, [&](const Parked& p) { return p.from == from && p.pull.round < m.round; });
-  const auto mine = static_cast<size_t>(
-      std::count_if(parked_.begin(), parked_.end(), [&](const Parked& p) { return p.from == from; }));
-  if (mine >= kMostParked) return wrong(fmt::format("pulls rows in more than {} parts", kMostParked));
+  if (m.version > version()) return park(from, m);
+  const auto unread = unread_.find(from);
+  if (unread != unread_.end() && *unread->second + space_.elements(m.rows) * sizeof(float) > most_answers_)
+    return wrong("pulls rows without reading those that it is sent");
+  answer(from, m);
+  return {};
+}
+
+Result<void> RowServer::park(wire::Rank from, const wire::RowPull& m) {
+  const auto before = waiting_.find(from);
+  const bool newer = before == waiting_.end() || before->second.round < m.round;
+  if (!newer && m.round < before->second.round) return {};  // of no use any more
+  if (!newer && before->second.parts.contains(m.part)) return wrong(fmt::format("pulls part {} twice", m.part));
+  if ((newer ? 0 : before->second.rows) + m.rows.size() > most_rows_)
+    return wrong(fmt::format("pulls more than the {} rows that a micro-batch can use", most_rows_));
+  if (!newer && before->second.parts.size() == kMostParts)
+    return wrong(fmt::format("pulls rows in more than {} parts", kMostParts));
+  if (newer && before != waiting_.end()) std::erase_if(parked_, [&](const Parked& p) { return p.from == from; });
+  Waiting& waiting = newer ? waiting_[from] = {m.round, 0, {}} : before->second;
+  waiting.rows += m.rows.size();
+  waiting.parts.insert(m.part);
   parked_.push_back({from, m});
   return {};
 }
@@ -65,10 +87,17 @@ void RowServer::answer(wire::Rank to, const wire::RowPull& pull) {
     outbox_.send(to, wire::RowsGone{pull.round, pull.version, version()});
     return;
   }
-  auto values = std::make_shared<Buffer>(space_.elements(pull.rows) * sizeof(float));
+  std::shared_ptr<std::atomic<size_t>>& unread = unread_[to];
+  if (!unread) unread = std::make_shared<std::atomic<size_t>>(0);
+  const size_t size = space_.elements(pull.rows) * sizeof(float);
+  *unread += size;
+  const std::shared_ptr<Buffer> values(new Buffer(size), [unread, size](const Buffer* b) {
+    delete b;
+    *unread -= size;
+  });
   store_.read(pull.rows, pull.version, values->as<float>().data());
   const ByteSpan bytes(values->data(), values->size());
-  outbox_.send(to, wire::Rows{pull.round, pull.part, pull.version}, {bytes, std::move(values)});
+  outbox_.send(to, wire::Rows{pull.round, pull.part, pull.version}, {bytes, values});
 }
 
 Result<void> RowServer::on(wire::Rank from, const wire::RowPush& m, ByteSpan payload) {
@@ -89,12 +118,17 @@ Result<void> RowServer::on(wire::Rank from, const wire::RowPush& m, ByteSpan pay
     taken();
     return {};
   }
+  const auto mine = std::distance(arriving_.lower_bound({from, 0}), arriving_.upper_bound({from, UINT32_MAX}));
+  if (static_cast<size_t>(mine) >= kMostArriving && !arriving_.contains({from, m.micro_batch}))
+    return wrong("pushes rows of several micro-batches at a time");
   Arriving& arriving = arriving_[{from, m.micro_batch}];
   if (m.part == 0) arriving = {m.parts, 0, {}};
   RowList& list = arriving.rows;
   if (m.part != arriving.next || m.parts != arriving.parts ||
       (!list.rows.empty() && !m.rows.empty() && m.rows.front() <= list.rows.back()))
     return wrong(fmt::format("parts of a micro-batch's rows that do not follow each other (part {})", m.part));
+  if (list.rows.size() + m.rows.size() > most_rows_)
+    return wrong(fmt::format("pushes more than the {} rows that a micro-batch can use", most_rows_));
   ++arriving.next;
   list.rows.insert(list.rows.end(), m.rows.begin(), m.rows.end());
   const size_t had = list.values.size();
@@ -109,6 +143,8 @@ Result<void> RowServer::on(wire::Rank from, const wire::RowPush& m, ByteSpan pay
 }
 
 void RowServer::peer_lost(wire::Rank peer) {
+  waiting_.erase(peer);
+  unread_.erase(peer);
   std::erase_if(parked_, [&](const Parked& p) { return p.from == peer; });
   std::erase_if(arriving_, [&](const auto& a) { return a.first.first == peer; });
 }
@@ -116,13 +152,18 @@ void RowServer::peer_lost(wire::Rank peer) {
 std::optional<RowStore::NotFinite> RowServer::commit(const RowStore::ContextOf& context) {
   if (auto found = store_.step(optimizer_, context, sum_.take_root())) return found;
   arriving_.clear();
-  std::deque<Parked> waiting;
-  waiting.swap(parked_);
-  for (Parked& p : waiting) {
-    if (p.pull.version > version())
+  std::deque<Parked> parked;
+  parked.swap(parked_);
+  for (Parked& p : parked) {
+    if (p.pull.version > version()) {
       parked_.push_back(std::move(p));
-    else
-      answer(p.from, p.pull);
+      continue;
+    }
+    Waiting& waiting = waiting_[p.from];
+    waiting.rows -= p.pull.rows.size();
+    waiting.parts.erase(p.pull.part);
+    if (waiting.parts.empty()) waiting_.erase(p.from);
+    answer(p.from, p.pull);
   }
   return std::nullopt;
 }

@@ -6,9 +6,12 @@
 // blocks or of rows, proves that all rows of all servers were at version t (V1 of lib/ARCHITECTURE.md).
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -21,9 +24,9 @@ namespace dtrain::ps {
 
 class RowServer {
  public:
-  // What is referred to outlives it.
-  RowServer(const RowSpace& space, uint32_t server, uint32_t micro_batches, const optim::Optimizer& optimizer,
-            InitialValues initial, wire::Outbox& outbox);
+  // What is referred to outlives it. `most_rows`: that a micro-batch can use, of all tables together.
+  RowServer(const RowSpace& space, uint32_t server, uint32_t micro_batches, uint64_t most_rows,
+            const optim::Optimizer& optimizer, InitialValues initial, wire::Outbox& outbox);
 
   RowStore& store() { return store_; }
   const RowStore& store() const { return store_; }
@@ -51,20 +54,34 @@ class RowServer {
     wire::Rank from = 0;
     wire::RowPull pull;
   };
-  // Of pulls that wait: no honest worker has more parts of a round.
-  static constexpr size_t kMostParked = 16'384;
+  // What waits of one peer: parts of its newest round.
+  struct Waiting {
+    uint64_t round = 0;
+    size_t rows = 0;
+    std::set<uint32_t> parts;
+  };
+  // No honest worker has more parts of a round, or parts of so many micro-batches on their way.
+  static constexpr size_t kMostParts = 16'384, kMostArriving = 2;
+  // Bytes of answers that a peer need not have read: of so many micro-batches, and this.
+  static constexpr size_t kMostAnswers = 16, kAnswersAtLeast = size_t{64} << 20;
 
   std::string wrong_with(std::span<const uint64_t> rows) const;
+  Result<void> park(wire::Rank from, const wire::RowPull& m);
   void answer(wire::Rank to, const wire::RowPull& pull);
 
   const RowSpace& space_;
   const uint32_t server_, micro_batches_;
+  const uint64_t most_rows_;   // of a micro-batch
+  const size_t most_answers_;  // bytes
   const optim::Optimizer& optimizer_;
   wire::Outbox& outbox_;
   RowStore store_;
   RowSum sum_;
   std::map<std::pair<wire::Rank, uint32_t>, Arriving> arriving_;  // by micro-batch, of step version()
   std::deque<Parked> parked_;
+  std::map<wire::Rank, Waiting> waiting_;  // of parked_
+  // Bytes of answers to each peer that are on their way. Who holds one may outlive this.
+  std::map<wire::Rank, std::shared_ptr<std::atomic<size_t>>> unread_;
 };
 
 }  // namespace dtrain::ps

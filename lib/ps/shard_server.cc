@@ -14,6 +14,8 @@ namespace dtrain::ps {
 namespace {
 
 constexpr uint32_t kNotHere = UINT32_MAX;
+// Of a block that a worker has unanswered at most, beside those between two fetches: each holds a set of gradients.
+constexpr int64_t kMostPushes = 16;
 
 template <typename T, typename... Any>
 constexpr bool is_one_of = (std::is_same_v<T, Any> || ...);
@@ -73,8 +75,8 @@ ShardServer::ShardServer(const BlockTable& table, uint32_t server, ShardServerOp
   if (table.rows().empty()) return;
   DTRAIN_CHECK(lockstep() && rule_->mode().window == 1 && pushes_ == options_.micro_batches && options_.norms.empty(),
                "sparse tables are trained synchronously and without norms");
-  rows_ = std::make_unique<RowServer>(table.rows(), server, options_.micro_batches, optimizer, options_.initial_rows,
-                                      outbox);
+  rows_ = std::make_unique<RowServer>(table.rows(), server, options_.micro_batches, options_.micro_batch_rows,
+                                      optimizer, options_.initial_rows, outbox);
 }
 
 void ShardServer::load(uint32_t block, std::span<const float> values, std::span<const std::span<const float>> slots) {
@@ -113,6 +115,7 @@ void ShardServer::start(int64_t version) {
     b.waiting.clear();
     b.offers.clear();
     b.queue.clear();
+    b.pushes.clear();
     b.parked.clear();
     b.parks.clear();
     b.read.clear();
@@ -189,9 +192,15 @@ Status ShardServer::on(wire::Rank from, const wire::Offer& m) {
     absorbed(from, m.step, b, node, late(b, m.step));
     return {};
   }
+  if (!lockstep() && b.pushes[from] == kMostPushes + rule_->mode().fetch_every)
+    return broken(from, fmt::format("more pushes of block {} than a worker can have under way", m.block));
   auto at = b.waiting.emplace(key, BlockOffer{}).first;
   take_waiting(b, at);
-  if (!lockstep() && b.waiting.contains(key)) b.queue.push_back(key);
+  if (lockstep()) return {};
+  ++b.pushes[from];
+  if (b.waiting.contains(key)) b.queue.push_back(key);
+  if (b.queue.size() > 2 * b.waiting.size() + 16)  // mostly of offers that were answered or lost
+    std::erase_if(b.queue, [&](const OfferKey& k) { return !b.waiting.contains(k); });
   return {};
 }
 

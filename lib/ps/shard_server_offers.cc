@@ -30,6 +30,7 @@ void ShardServer::settle(BlockState& b, Offers& offers, Offers::iterator first, 
       continue;
     }
     absorbed(key.from, key.step, b, key.node, !all && late(b, key.step));
+    if (!lockstep()) --b.pushes[key.from];
     first = offers.erase(first);
   }
 }
@@ -199,6 +200,7 @@ void ShardServer::peer_lost(wire::Rank peer) {
   if (rows_) rows_->peer_lost(peer);
   for (BlockState& b : blocks_) {
     b.read.erase(peer);
+    b.pushes.erase(peer);
     if (peer < b.parks.size() && b.parks[peer]) {
       std::erase_if(b.parked, [&](const ParkedPull& p) { return p.from == peer; });
       b.parks[peer] = false;

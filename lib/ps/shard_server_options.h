@@ -30,8 +30,9 @@ struct ShardServerOptions {
   // How a version is told to those who have the one before; null: its values are. Not in place, and only where workers
   // take version after version.
   std::shared_ptr<const compress::Method> pulls = nullptr;
-  InitialValues initial_rows = {};  // where there are sparse tables
-  bool vectors = false;             // what moves the parameters are the coordinator's VectorOrders
+  InitialValues initial_rows = {};         // where there are sparse tables
+  uint64_t micro_batch_rows = UINT64_MAX;  // of all tables that a micro-batch can use at most
+  bool vectors = false;                    // what moves the parameters are the coordinator's VectorOrders
 };
 
 }  // namespace dtrain::ps

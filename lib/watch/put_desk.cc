@@ -35,8 +35,9 @@ Status PutDesk::on(wire::Rank guest, const wire::PutChunk& chunk, ByteSpan paylo
   if (!staged_ || staged_->put.put != chunk.put || staged_->guest != guest) return {};
   for (auto& [id, part] : staged_->parts) {
     const ps::Block& b = table_.block(id);
+    if (chunk.first < b.first) continue;
     const int64_t first = chunk.first - b.first;
-    if (first < 0 || first >= b.elements || first % kChunkElements != 0) continue;
+    if (first >= b.elements || first % kChunkElements != 0) continue;
     const auto c = static_cast<uint32_t>(first / kChunkElements);
     const auto n = static_cast<size_t>(b.chunk_elements(c));
     if (payload.size() != n * sizeof(float) || !(part.missing & 1u << c)) break;

@@ -317,6 +317,7 @@ TEST_F(Speculation, WorkThatCannotBe) {
   EXPECT_FALSE(c_->on_message(0, wire::WorkDone{0, 0, 1}));
   EXPECT_FALSE(c_->on_message(2, wire::WorkDone{0, 1, 1}));
   EXPECT_FALSE(c_->on_message(2, wire::WorkDone{0, 0, 5}));
+  EXPECT_FALSE(c_->on_message(2, wire::WorkDone{1'000, 0, 1}));
 }
 
 }  // namespace

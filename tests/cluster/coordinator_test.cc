@@ -210,9 +210,16 @@ TEST_F(CoordinatorTest, ACheckpointThatFailsIsReportedAndOnlyTheLastOneEndsTheRu
   options_.checkpoint_folder = "out";
   start();
   step(0);
+  EXPECT_FALSE(c_->awaits_shard(1, 2)) << "not yet";
   step(1);
+  EXPECT_TRUE(c_->awaits_shard(1, 2));
+  EXPECT_FALSE(c_->awaits_shard(1, 1));
+  EXPECT_FALSE(c_->awaits_shard(2, 2)) << "a worker";
   say(0, wire::SnapshotDone{2, "", 0, {}, "no space left"});
+  EXPECT_FALSE(c_->awaits_shard(0, 2));
+  EXPECT_TRUE(c_->awaits_shard(1, 2));
   say(1, wire::SnapshotDone{2, "shard-1", 10, {}, ""});
+  EXPECT_FALSE(c_->awaits_shard(1, 2));
   EXPECT_THAT(told_.abandoned, ElementsAre(2));
   EXPECT_THAT(log_.text, HasSubstr("/job:ps/task:0: no space left"));
   step(2);

@@ -77,6 +77,20 @@ TEST(Guest, OneThatFloodsIsLostAndTasksStay) {
   ASSERT_TRUE(task.receive());
 }
 
+// What it says of memory is a frame like any other, which the task takes for what it is: not a guest's.
+TEST(Guest, HasNoMemoryToShare) {
+  Task server(server_config());
+  for (const RawPeer::Way way : {RawPeer::Way::kTcp, RawPeer::Way::kHost}) {
+    RawPeer guest(server.transport->port(), way);
+    guest.send(wire::Guest{"0.1.0"});
+    ASSERT_TRUE(guest.receive());
+    guest.send(wire::MemoryOffered{1, 4096});
+    server.events.await("MemoryOffered");
+    guest.send_reference(wire::TensorChunk{}, {1, 0, 4});
+    EXPECT_TRUE(guest.closed());
+  }
+}
+
 TEST(Guest, MayNotShakeHandsTwice) {
   Task server(server_config());
   for (const wire::Message& message : std::vector<wire::Message>{wire::Guest{}, RawPeer::hello(), wire::Welcome{}}) {

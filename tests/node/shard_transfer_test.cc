@@ -71,6 +71,10 @@ TEST(ShardTransfer, PartsThatDoNotFitAreRefused) {
   EXPECT_TRUE(refused(inbox, {9, second.offset, second.total + 1}, rest.bytes)) << "of another length";
   ASSERT_TRUE(inbox.add(1, first, bytes.bytes, 300'000));
   EXPECT_TRUE(refused(inbox, second, bytes.bytes)) << "beyond its end";
+  ASSERT_TRUE(inbox.add(1, first, bytes.bytes, 300'000));
+  ASSERT_TRUE(inbox.add(1, second, rest.bytes, 300'000));
+  EXPECT_TRUE(refused(inbox, first, bytes.bytes)) << "once more";
+  EXPECT_FALSE(refused(inbox, {10, first.offset, first.total}, bytes.bytes)) << "the next one";
 }
 
 }  // namespace

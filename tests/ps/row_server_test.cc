@@ -23,11 +23,14 @@ class RowServerTest : public ::testing::Test {
  protected:
   static constexpr uint32_t kMicroBatches = 5;
 
-  void make(const std::string& optimizer = "momentum = 0.9", uint32_t servers = 1, uint32_t index = 0) {
+  void make(const std::string& optimizer = "momentum = 0.9", uint32_t servers = 1, uint32_t index = 0,
+            uint64_t most_rows = 800) {
     optimizer_ = make_optimizer(optimizer);
     table_.emplace(model(), servers);
     facts_.emplace(*table_, kMicroBatches);
-    server_.emplace(*table_, index, ShardServerOptions{.micro_batches = kMicroBatches, .initial_rows = initial},
+    server_.emplace(*table_, index,
+                    ShardServerOptions{
+                        .micro_batches = kMicroBatches, .initial_rows = initial, .micro_batch_rows = most_rows},
                     *optimizer_, outbox_, sink_);
     for (uint32_t b : table_->of_server(index))
       server_->load(b, std::vector<float>(static_cast<size_t>(table_->block(b).elements), 1.0f));
@@ -276,6 +279,55 @@ TEST_F(RowServerTest, WhoBreaksTheProtocolIsToldSo) {
   without.start(0);
   EXPECT_FALSE(without.on_message(kWorker, wire::RowPull{1, 0, 0, {}}));
   EXPECT_FALSE(without.on_message(kWorker, wire::RowPush{0, 0, 0, 1, {}}));
+}
+
+TEST_F(RowServerTest, NobodyIsKeptMoreForThanAMicroBatch) {
+  make("", 1, 0, 5);
+  ASSERT_TRUE(server_->on_message(0, rates(0, 1)));
+  const auto pull = [&](uint64_t round, uint32_t part, std::vector<uint64_t> rows) {
+    return server_->on_message(kWorker, wire::RowPull{round, part, 1, std::move(rows)}).has_value();
+  };
+  EXPECT_TRUE(pull(2, 0, {1, 2, 3}));
+  EXPECT_FALSE(pull(2, 0, {4})) << "the same part";
+  EXPECT_FALSE(pull(2, 1, {4, 5, 6}));
+  EXPECT_TRUE(pull(2, 1, {4, 5}));
+  EXPECT_TRUE(pull(1, 0, {1, 2, 3})) << "before: of no use";
+  EXPECT_TRUE(pull(3, 0, {1, 2, 3, 4, 5})) << "this counts anew";
+  uint32_t parts = 1;
+  while (parts < 1'000'000 && pull(3, parts, {})) ++parts;
+  EXPECT_LT(parts, 1'000'000u);
+
+  const std::vector<float> values(64);
+  const auto push = [&](uint32_t micro_batch, uint32_t part, uint32_t of, std::vector<uint64_t> rows) {
+    const size_t floats = space().elements(rows);
+    return server_
+        ->on_message(kOther, wire::RowPush{0, micro_batch, part, of, std::move(rows)},
+                     std::as_bytes(std::span(values).first(floats)))
+        .has_value();
+  };
+  EXPECT_TRUE(push(0, 0, 3, {1, 2, 3}));
+  EXPECT_FALSE(push(0, 1, 3, {4, 5, 6}));
+  EXPECT_TRUE(push(0, 1, 3, {4, 5}));
+  uint32_t others = 1;
+  while (others < kMicroBatches && push(others, 0, 2, {1})) ++others;
+  EXPECT_LT(others, kMicroBatches);
+  EXPECT_TRUE(push(0, 2, 3, {}));
+}
+
+TEST_F(RowServerTest, WhoDoesNotReadIsCutOff) {
+  make();
+  std::vector<uint64_t> rows(500);
+  for (uint64_t r = 0; r < rows.size(); ++r) rows[r] = r;
+  uint64_t round = 0;
+  const auto pull = [&](wire::Rank from) {
+    return server_->on_message(from, wire::RowPull{++round, 0, 0, rows}).has_value();
+  };
+  while (round < 1'000'000 && pull(kWorker)) {
+  }
+  EXPECT_LT(round, 100'000u) << "of 4,000 bytes each";
+  EXPECT_TRUE(pull(kOther));
+  outbox_.sent.clear();  // now it has
+  EXPECT_TRUE(pull(kWorker));
 }
 
 TEST_F(RowServerTest, AGradientThatIsNotFiniteEndsTheRun) {

@@ -168,6 +168,19 @@ TEST_F(ShardServerModes, PushesOfSeveralMicroBatchesAreRefusedWherePushesCount) 
   EXPECT_FALSE(server->on_message(kWorker, wire::Offer{0, kTwoChunks, 4, 5})) << "there is no such micro-batch";
 }
 
+// Each of a worker's pushes lies in gradient memory of its own.
+TEST_F(ShardServerModes, AWorkerHasFewPushesUnderWay) {
+  make("'async'", 4);
+  server->start(0);  // without a rate nothing is taken
+  uint32_t n = 0;
+  while (n < 1000 && server->on_message(kWorker, wire::Offer{0, kTwoChunks, n, n + 1})) ++n;
+  EXPECT_GE(n, 4u);
+  EXPECT_LT(n, 100u);
+  EXPECT_TRUE(server->on_message(kWorker + 1, wire::Offer{0, kTwoChunks, 1000, 1001})) << "this one has none";
+  server->peer_lost(kWorker);
+  EXPECT_TRUE(server->on_message(kWorker, wire::Offer{0, kTwoChunks, 0, 1}));
+}
+
 // The mean of those that came first; the rest is acknowledged and counted.
 TEST_F(ShardServerModes, LatePushesAreCounted) {
   make("{ type = 'backup', needed = 2 }", 3);

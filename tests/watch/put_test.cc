@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "tests/watch/small_cluster.h"
 
 namespace dtrain::watch {
@@ -149,6 +151,7 @@ TEST_F(PutTest, WrongPiecesAreAnErrorAndNotFiniteOnesARefusal) {
   EXPECT_FALSE(run.guest(s, wire::PutChunk{5, 1}, all.first(4)));
   EXPECT_FALSE(run.guest(s, wire::PutChunk{5, 0}, all.first(4)));
   EXPECT_FALSE(run.guest(s, wire::PutChunk{5, 1 << 30}, all.first(4)));
+  EXPECT_FALSE(run.guest(s, wire::PutChunk{5, std::numeric_limits<int64_t>::min()}, all.first(4)));
   ASSERT_TRUE(run.guest(s, wire::PutChunk{5, 0}, all.first(kChunkElements * 4)));
   EXPECT_FALSE(run.guest(s, wire::PutChunk{5, 0}, all.first(kChunkElements * 4)));
   values.back() = NAN;

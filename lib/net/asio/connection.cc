@@ -59,17 +59,15 @@ class SocketConnection final : public Connection {
   }
 
   void start() override { wait_to_read(); }
-  void trust() override {
-    trusted_ = true;
+  void trust(bool shares) override {
+    shares_ = shares;
     reader_.set_limits(wire::kPeerLimits);
-    if (on_host_) out_.share(std::move(memory_));
+    if (on_host_ && shares) out_.share(std::move(memory_));
   }
 
   void send(wire::Message message, wire::Payload payload) override {
     if (owner_ == nullptr || finishing_) return;
-    out_.add(std::move(message), std::move(payload));
-    if (out_.control_bytes() > limits_.control || out_.tensor_bytes() > limits_.tensors)
-      asio::post(loop_, [self = shared()] { self->fail("it does not read what it is sent"); });
+    add(std::move(message), std::move(payload));
     write_soon();
   }
 
@@ -97,6 +95,13 @@ class SocketConnection final : public Connection {
   const std::string& peer() const override { return peer_; }
 
  private:
+  // All that is sent, also what the connection itself answers.
+  void add(wire::Message message, wire::Payload payload) {
+    out_.add(std::move(message), std::move(payload));
+    if (out_.control_bytes() > limits_.control || out_.tensor_bytes() > limits_.tensors)
+      asio::post(loop_, [self = shared()] { self->fail("it does not read what it is sent"); });
+  }
+
   std::shared_ptr<SocketConnection> shared() { return std::static_pointer_cast<SocketConnection>(shared_from_this()); }
 
   void fail(const std::string& reason) {
@@ -128,10 +133,10 @@ class SocketConnection final : public Connection {
   asio::posix::stream_descriptor socket_;
   Owner* owner_;  // null: closed, though it may wait for the end of the other side
   const Limits limits_;
-  std::shared_ptr<SharedMemory> memory_;  // until it is trusted
+  std::shared_ptr<SharedMemory> memory_;  // until it may be shared
   const std::string peer_;
   const bool on_host_;
-  bool trusted_ = false, finishing_ = false, foreign_ = false, ended_ = false;
+  bool shares_ = false, finishing_ = false, foreign_ = false, ended_ = false;
 
   wire::FrameReader reader_;
   std::deque<UniqueFd> descriptors_;  // that no frame has spoken of yet
@@ -222,7 +227,7 @@ void SocketConnection::read() {
     }
     if (owner_ == nullptr) break;
     // More than anybody has to share, or from somebody who has nothing to share.
-    if (descriptors_.size() > (trusted_ ? 2 * kDescriptors : 0)) return fail("it sent descriptors that nobody wants");
+    if (descriptors_.size() > (shares_ ? 2 * kDescriptors : 0)) return fail("it sent descriptors that nobody wants");
     if (static_cast<size_t>(n) < offered) break;  // that was all for now
   }
   if (socket_.is_open()) wait_to_read();
@@ -244,7 +249,7 @@ void SocketConnection::parse() {
 
 Status SocketConnection::take(wire::Frame& frame) {
   const auto type = static_cast<uint16_t>(wire::type_of(frame.message));
-  if (trusted_ && type >= static_cast<uint16_t>(wire::MessageType::kMemoryOffered) &&
+  if (shares_ && type >= static_cast<uint16_t>(wire::MessageType::kMemoryOffered) &&
       type <= static_cast<uint16_t>(wire::MessageType::kMemoryRead))
     return take_memory(frame.message);
   ByteSpan payload = frame.payload;
@@ -264,7 +269,7 @@ Status SocketConnection::take_memory(const wire::Message& message) {
       descriptors_.pop_front();
     }
     DTRAIN_TRY_ASSIGN(const bool mapped, peer_memory_.add(*offered, std::move(descriptor)));
-    out_.add(wire::MemoryShared{offered->region, mapped}, {});
+    add(wire::MemoryShared{offered->region, mapped}, {});
     write_soon();
   } else if (const auto* gone = std::get_if<wire::MemoryGone>(&message)) {
     DTRAIN_TRY(peer_memory_.remove(*gone));
@@ -279,7 +284,7 @@ Status SocketConnection::take_memory(const wire::Message& message) {
 
 void SocketConnection::tell_what_was_read() {
   if (owner_ == nullptr || read_references_ == 0 || shut_down_) return;
-  out_.add(wire::MemoryRead{std::exchange(read_references_, 0)}, {});
+  add(wire::MemoryRead{std::exchange(read_references_, 0)}, {});
   write();
 }
 

@@ -48,7 +48,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Begins to read.
   virtual void start() = 0;
-  virtual void trust() = 0;
+  // `shares`: both sides may refer to memory of the other (a task does, a guest does not).
+  virtual void trust(bool shares) = 0;
   virtual void send(wire::Message message, wire::Payload payload) = 0;
   // At once; what is queued is dropped. The owner is not called.
   virtual void close() = 0;

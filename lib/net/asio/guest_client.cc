@@ -57,7 +57,7 @@ class GuestClient::Impl {
       if (!welcome && !refuse) {
         if (std::holds_alternative<wire::Welcome>(message)) {
           welcome = true;
-          return connection->trust();
+          return connection->trust(false);
         }
         if (const auto* no = std::get_if<wire::Refuse>(&message)) {
           refuse = *no;

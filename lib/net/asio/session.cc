@@ -150,7 +150,7 @@ void AsioTransport::Impl::establish(Session& session, uint64_t incarnation) {
   session.stage = Stage::kEstablished;
   session.incarnation = incarnation;
   session.deadline.cancel();
-  session.connection->trust();
+  session.connection->trust(true);
   strangers_.remove(&session);
   peers_[session.rank].session = &session;
   peers_[session.rank].met = true;
@@ -259,7 +259,7 @@ void AsioTransport::Impl::on_guest(Session& session) {
   session.stage = Stage::kEstablished;
   session.deadline.cancel();
   session.connection->send(wire::Welcome{config_.self, config_.hello.incarnation}, {});
-  session.connection->trust();
+  session.connection->trust(false);
   strangers_.remove(&session);
   guests_[session.rank] = &session;
   handler_->on_connected(session.rank, session.number);
