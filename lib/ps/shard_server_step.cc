@@ -161,8 +161,11 @@ void ShardServer::commit(BlockState& b) {
     b.updates = std::move(b.next_updates);
     b.next_updates.clear();
   }
-  // What was encoded leads to other values than those that a watcher has put in their place.
-  if (watcher_ && b.newest && watcher_->on_commit(b.id, b.version, b.newest->as<float>())) b.updates.clear();
+  if (watcher_ && b.newest && watcher_->on_commit(b.id, b.version, b.newest->as<float>())) {
+    // What was encoded leads to other values than those that a watcher has put in their place; from these it goes on.
+    b.updates.clear();
+    if (b.exact.size() > 0) std::memcpy(b.exact.data(), b.newest->data(), b.exact.size());
+  }
   next_step(b);
   ++counters_.commits;
   std::erase_if(b.parked, [&](const ParkedPull& p) {

@@ -44,6 +44,50 @@ TEST(EncodedChunks, WhatIsNoneIsRefused) {
   EXPECT_EQ(server.counters().bytes_taken, payload.size());
 }
 
+// What a watcher puts in the place of a version stays, also where versions come near to exact values that the server
+// keeps.
+TEST(EncodedPulls, GoOnFromWhatWasPut) {
+  class Putter final : public StepWatcher {
+   public:
+    void on_root(uint32_t, uint32_t, int64_t, std::span<const float>) override {}
+    bool on_commit(uint32_t block, int64_t version, std::span<float> values) override {
+      if (block != 0 || version != 1) return false;
+      std::ranges::fill(values, 100.0f);
+      return true;
+    }
+  };
+  const BlockTable table(small_model(), 1);
+  const auto optimizer = make_optimizer("");
+  FakeOutbox outbox;
+  FakeSink sink;
+  Facts facts(table, 1);
+  const Oracle oracle(table, *optimizer, facts, 1);
+  ShardServer server(
+      table, 0,
+      {.micro_batches = 1,
+       .pool_bytes = 1 << 26,
+       .pulls = compress::Sender("\"fp16\"", 500, {.use = compress::MethodSetting::Use::kParameters}).method},
+      *optimizer, outbox, sink);
+  Putter putter;
+  server.watch(&putter);
+  load_all(server, 0, table, oracle);
+  server.start(0);
+  ASSERT_TRUE(server.on_message(0, rates(0, 2)));
+  for (int64_t step = 0; step < 2; ++step)
+    for (uint32_t b = 0; b < table.blocks().size(); ++b) {
+      const Block& block = table.block(b);
+      if (block.frozen()) continue;
+      if (!block.pushed()) {
+        ASSERT_TRUE(server.on_message(7, wire::Offer{step, b, 0, 1}));
+      }
+      for (uint32_t c = 0; c < block.chunks(); ++c)
+        ASSERT_TRUE(server.on_message(7, wire::NodeChunk{.step = step, .block = b, .first = 0, .last = 1, .chunk = c},
+                                      facts.chunk(step, b, {0, 1}, c)));
+    }
+  ASSERT_EQ(server.version(), 2);
+  for (const float value : server.values(0)) EXPECT_NEAR(value, 100.0f, 20.0f);
+}
+
 // In every place of the tree an encoded node is what its values are.
 TEST(EncodedChunks, SumsTakeThemAnywhere) {
   const size_t n = 1000;
