@@ -36,9 +36,61 @@ Role receiver(wire::MessageType type) {
     case T::kBegin:
     case T::kStop:
       return Role::kTask;
-    default:
+    case T::kJoin:
+    case T::kReady:
+    case T::kCommitted:
+    case T::kNormPartial:
+    case T::kSnapshotDone:
+    case T::kMetricNode:
+    case T::kStopped:
+    case T::kFailure:
+    case T::kWorkDone:
       return Role::kCoordinator;
+    // Of connections, of guests, and of what is not simulated: sparse tables, split networks, full-batch optimizers,
+    // shards on other disks, workers that take steps of their own.
+    case T::kHello:
+    case T::kWelcome:
+    case T::kRefuse:
+    case T::kHeartbeat:
+    case T::kMemoryOffered:
+    case T::kMemoryShared:
+    case T::kMemoryGone:
+    case T::kMemoryRead:
+    case T::kGuest:
+    case T::kAskRun:
+    case T::kRunInfo:
+    case T::kTaskPlace:
+    case T::kNamedTensor:
+    case T::kAskStanding:
+    case T::kStanding:
+    case T::kRead:
+    case T::kTensorChunk:
+    case T::kReadDone:
+    case T::kPut:
+    case T::kPutRanges:
+    case T::kPutChunk:
+    case T::kPutDone:
+    case T::kPutStaged:
+    case T::kPutOrder:
+    case T::kAskStatus:
+    case T::kStatusRow:
+    case T::kStatusEnd:
+    case T::kTaskStatus:
+    case T::kShardPart:
+    case T::kVectorOrder:
+    case T::kVectorDots:
+    case T::kWorkerRates:
+    case T::kStageValue:
+    case T::kStageDone:
+    case T::kRowPull:
+    case T::kRows:
+    case T::kRowsGone:
+    case T::kRowPush:
+    case T::kRowsTaken:
+      break;
   }
+  DTRAIN_CHECK(false, "a message of type {} is not simulated", static_cast<int>(type));
+  return Role::kTask;
 }
 
 }  // namespace
