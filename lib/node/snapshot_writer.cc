@@ -24,10 +24,10 @@ std::vector<checkpoint::ShardBlock> blocks_of(const ps::ShardState& state, const
   return blocks;
 }
 
-std::vector<checkpoint::ShardRows> rows_of(const ps::ShardState& state, const ps::BlockTable& table,
+std::vector<checkpoint::ShardRows> rows_of(const std::vector<ps::TableRows>& all, const ps::BlockTable& table,
                                            const std::vector<std::string>& slot_names) {
   std::vector<checkpoint::ShardRows> tables;
-  for (const ps::TableRows& rows : state.rows) {
+  for (const ps::TableRows& rows : all) {
     const ParameterInfo& p = table.parameters()[static_cast<size_t>(rows.parameter)];
     checkpoint::ShardRows& out =
         tables.emplace_back(checkpoint::ShardRows{p.name, p.shape[1], rows.rows, rows.values, {}});
@@ -119,7 +119,9 @@ Result<checkpoint::ManifestFile> SnapshotWriter::write(const Order& order, std::
     return folder.put_shard(order.version, order.server,
                             std::as_bytes(std::span(order.bytes.data(), order.bytes.size())));
   const auto blocks = blocks_of(order.state, table_, slot_names_);
-  const auto rows = rows_of(order.state, table_, slot_names_);
+  std::vector<ps::TableRows> sorted;
+  for (const ps::KeptRows& kept : order.state.rows) sorted.push_back(kept.sorted());
+  const auto rows = rows_of(sorted, table_, slot_names_);
   if (order.coordinator == 0 || files_.exists(disk_mark(order.folder, order.coordinator)).value_or(false))
     return folder.write_shard(order.version, order.server, blocks, rows);
   BufferFileSystem memory;

@@ -1,6 +1,7 @@
 #include "ps/row_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
 
@@ -10,7 +11,8 @@
 namespace dtrain::ps {
 namespace {
 
-constexpr size_t kSlabElements = 65'536, kMostSlabRows = 4096;
+// Small, since a step copies all of a slab that a snapshot holds.
+constexpr size_t kSlabElements = 4096, kMostSlabRows = 256;
 
 }  // namespace
 
@@ -34,6 +36,16 @@ float* RowStore::keep(size_t table, uint64_t row, bool& created) {
     storage.rows.push_back(row);
     if (place / storage.slab_rows == storage.slabs.size())
       storage.slabs.emplace_back(new float[storage.slab_rows * storage.stride]);
+  }
+  const size_t s = place / storage.slab_rows;
+  KeptRows::Slab& slab = storage.slabs[s];
+  if (slab.use_count() > 1) {
+    const size_t filled = std::min(storage.slab_rows, storage.rows.size() - s * storage.slab_rows) - (created ? 1 : 0);
+    KeptRows::Slab own(new float[storage.slab_rows * storage.stride]);
+    std::copy_n(slab.get(), filled * storage.stride, own.get());
+    slab = std::move(own);
+  } else {
+    std::atomic_thread_fence(std::memory_order_acquire);  // what the last reader did lies before
   }
   return at(storage, place);
 }
@@ -115,9 +127,11 @@ std::optional<RowStore::NotFinite> RowStore::step(const optim::Optimizer& optimi
         initial(t, root.rows[i], row);
         std::fill_n(row + width, slots_ * width, 0.0f);
       }
+      // A row that was loaded without slots has none either; nor has it where a checkpoint says that they are zero.
+      const bool first = std::all_of(row + width, row + (1 + slots_) * width, [](float slot) { return slot == 0.0f; });
       for (size_t s = 0; s < slots_; ++s) slots[s] = row + (1 + s) * width;
       std::copy_n(row, width, before.values.data() + element);
-      optimizer.update(created ? fresh : known, width, root.values.data() + element, row, moved.data() + element,
+      optimizer.update(first ? fresh : known, width, root.values.data() + element, row, moved.data() + element,
                        slots.data());
     }
   });
@@ -133,27 +147,32 @@ std::optional<RowStore::NotFinite> RowStore::step(const optim::Optimizer& optimi
   return std::nullopt;
 }
 
-std::vector<TableRows> RowStore::copy() const {
-  std::vector<TableRows> tables;
+std::vector<KeptRows> RowStore::copy() const {
+  std::vector<KeptRows> tables;
   for (size_t t = 0; t < storage_.size(); ++t) {
-    const Storage& storage = storage_[t];
-    TableRows& out = tables.emplace_back();
-    out.parameter = space_.tables()[t].parameter;
-    const size_t n = storage.rows.size(), width = storage.width;
-    std::vector<uint32_t> order(n);
-    std::iota(order.begin(), order.end(), 0u);
-    std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return storage.rows[a] < storage.rows[b]; });
-    out.rows.reserve(n);
-    out.values.resize(n * width);
-    out.slots.assign(slots_, std::vector<float>(n * width));
-    for (size_t i = 0; i < n; ++i) {
-      out.rows.push_back(static_cast<int64_t>(storage.rows[order[i]] - space_.tables()[t].first));
-      const float* const row = at(storage, order[i]);
-      std::copy_n(row, width, out.values.data() + i * width);
-      for (size_t s = 0; s < slots_; ++s) std::copy_n(row + (1 + s) * width, width, out.slots[s].data() + i * width);
-    }
+    const Storage& s = storage_[t];
+    const RowSpace::Table& table = space_.tables()[t];
+    tables.push_back({table.parameter, table.first, s.width, slots_, s.slab_rows, s.slabs, s.rows});
   }
   return tables;
+}
+
+TableRows KeptRows::sorted() const {
+  TableRows out{parameter, {}, {}, {}};
+  const size_t n = rows.size();
+  std::vector<uint32_t> order(n);
+  std::iota(order.begin(), order.end(), 0u);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return rows[a] < rows[b]; });
+  out.rows.reserve(n);
+  out.values.resize(n * width);
+  out.slots.assign(slots, std::vector<float>(n * width));
+  for (size_t i = 0; i < n; ++i) {
+    out.rows.push_back(static_cast<int64_t>(rows[order[i]] - first));
+    const float* const row = slabs[order[i] / slab_rows].get() + order[i] % slab_rows * width * (1 + slots);
+    std::copy_n(row, width, out.values.data() + i * width);
+    for (size_t s = 0; s < slots; ++s) std::copy_n(row + (1 + s) * width, width, out.slots[s].data() + i * width);
+  }
+  return out;
 }
 
 }  // namespace dtrain::ps

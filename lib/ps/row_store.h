@@ -30,6 +30,20 @@ struct TableRows {
   std::vector<std::vector<float>> slots;
 };
 
+// What one table's kept rows are at a version, in the order of their coming. Any thread may read it: a step does not
+// write to memory that a copy holds.
+struct KeptRows {
+  using Slab = std::shared_ptr<float[]>;  // so many rows, of each its values and then its slots
+
+  ParameterIndex parameter = 0;
+  uint64_t first = 0;  // number of the table's first row
+  size_t width = 0, slots = 0, slab_rows = 0;
+  std::vector<Slab> slabs;
+  std::vector<uint64_t> rows;
+
+  TableRows sorted() const;
+};
+
 class RowStore {
  public:
   // The space outlives it.
@@ -57,14 +71,15 @@ class RowStore {
   using ContextOf = std::function<optim::UpdateContext(ParameterIndex)>;
   std::optional<NotFinite> step(const optim::Optimizer& optimizer, const ContextOf& context, const RowList& root);
 
-  // A copy of everything at this version, a table after the other.
-  std::vector<TableRows> copy() const;
+  // Everything at this version, a table after the other. Costs a number for each row: slabs are shared, and those that
+  // a later step writes to are copied then.
+  std::vector<KeptRows> copy() const;
 
  private:
   // What a table's kept rows lie in: slabs of so many rows each, a row's values and then its slots.
   struct Storage {
     size_t width = 0, stride = 0, slab_rows = 0;
-    std::vector<std::unique_ptr<float[]>> slabs;
+    std::vector<KeptRows::Slab> slabs;
     std::vector<uint64_t> rows;  // by place
   };
 
@@ -72,7 +87,7 @@ class RowStore {
     return storage.slabs[place / storage.slab_rows].get() + place % storage.slab_rows * storage.stride;
   }
   const float* at(const Storage& storage, uint32_t place) const { return at(const_cast<Storage&>(storage), place); }
-  // The row's memory; `created` says that it is new, without values.
+  // The row's memory, to be written; `created` says that it is new, without values.
   float* keep(size_t table, uint64_t row, bool& created);
   void initial(size_t table, uint64_t row, float* out) const;
 

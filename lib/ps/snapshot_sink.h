@@ -11,7 +11,8 @@
 
 namespace dtrain::ps {
 
-// A server's state at one version, its own to keep: values are never written again, slots are copies.
+// A server's state at one version, its own to keep, on any thread: values and rows are never written again, slots are
+// copies.
 struct ShardState {
   struct BlockCopy {
     uint32_t block = 0;
@@ -20,7 +21,7 @@ struct ShardState {
   };
   int64_t version = 0;
   std::vector<BlockCopy> blocks;  // ascending
-  std::vector<TableRows> rows;    // of every sparse table, this server's
+  std::vector<KeptRows> rows;     // of every sparse table, this server's
 };
 
 // Gets the state that the coordinator wants written. Called within on_message; writes later, and answers SnapshotDone.

@@ -28,10 +28,10 @@ class RowServerTest : public ::testing::Test {
     optimizer_ = make_optimizer(optimizer);
     table_.emplace(model(), servers);
     facts_.emplace(*table_, kMicroBatches);
-    server_.emplace(*table_, index,
-                    ShardServerOptions{
-                        .micro_batches = kMicroBatches, .initial_rows = initial, .micro_batch_rows = most_rows},
-                    *optimizer_, outbox_, sink_);
+    server_.emplace(
+        *table_, index,
+        ShardServerOptions{.micro_batches = kMicroBatches, .initial_rows = initial, .micro_batch_rows = most_rows},
+        *optimizer_, outbox_, sink_);
     for (uint32_t b : table_->of_server(index))
       server_->load(b, std::vector<float>(static_cast<size_t>(table_->block(b).elements), 1.0f));
     server_->start(0);
@@ -363,7 +363,7 @@ TEST_F(RowServerTest, ASnapshotHoldsTheRowsThatWereUsed) {
   for (uint32_t k = 0; k < kMicroBatches; ++k)
     for (uint64_t row : leaf(0, k).rows) used.insert(row);
   EXPECT_EQ(sink_.states[1].rows[0].rows.size() + sink_.states[1].rows[1].rows.size(), used.size());
-  EXPECT_EQ(sink_.states[1].rows[0].slots.size(), 1u);
+  EXPECT_EQ(sink_.states[1].rows[0].sorted().slots.size(), 1u);
 }
 
 }  // namespace
