@@ -63,6 +63,7 @@ ExitCode Supervisor::run() {
         drain(t);
         handle_end(t);
       }
+    if (ask_at_ && clock_.now() >= *ask_at_) ask_to_end();
     if (killing()) signal_all(SIGKILL);
   }
   report_first_failure();
@@ -82,7 +83,9 @@ void Supervisor::handle_end(SupervisedTask& task) {
   if (lost || run_is_done()) return;
   if (!first_failure_) {
     // Tasks that have met each other tell each other; before that nobody knows whom to tell.
-    kill_at_ = clock_.now() + (options_.begun() ? options_.grace : kSecond);
+    const bool begun = options_.begun();
+    kill_at_ = clock_.now() + (begun ? options_.grace : kSecond);
+    if (begun) ask_at_ = clock_.now() + options_.notice;
   } else if (!lost_others(tasks_[*first_failure_].child.end()) || lost_others(end) || killing()) {
     return;
   }
@@ -119,6 +122,12 @@ void Supervisor::handle_interrupt(int number) {
         "interrupted: ends with a checkpoint after this step, if that takes no longer than 4 s; once more ends at once",
         false);
   if (!options_.begun()) return signal_all(SIGTERM);
+  ask_to_end();
+}
+
+void Supervisor::ask_to_end() {
+  if (asked_) return;
+  asked_ = true;
   for (const SupervisedTask& t : tasks_)
     if (t.coordinator) t.child.signal(SIGINT);
 }

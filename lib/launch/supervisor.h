@@ -23,6 +23,8 @@ struct SupervisedTask {
 struct SupervisorOptions {
   std::FILE* output = nullptr;       // borrowed; where the tasks' lines go
   Nanoseconds grace = 10 * kSecond;  // for the others to end by themselves after a failure, or when the run is done
+  // From a failure until a coordinator that goes on, with other workers or waiting for some, is asked to end the run.
+  Nanoseconds notice = kSecond;
   Nanoseconds interrupt_grace = 4'500 * kMillisecond;  // from the first Ctrl-C until everything is killed
   // Whether training has begun: before that the loss of any task ends the run.
   std::function<bool()> begun;
@@ -40,6 +42,7 @@ class Supervisor {
  private:
   void handle_end(SupervisedTask& task);
   void handle_interrupt(int number);
+  void ask_to_end();  // once: a second signal would end the coordinator without a checkpoint
   void print(const std::string& label, const std::string& line, bool rewrite);
   void signal_all(int number);
   bool is_expendable(const SupervisedTask& task) const;
@@ -53,7 +56,9 @@ class Supervisor {
   SupervisorOptions options_;
   SteadyClock clock_;
   std::optional<size_t> first_failure_;  // index into tasks_
+  std::optional<Instant> ask_at_;        // the coordinator is asked to end the run then, if it is still there
   std::optional<Instant> kill_at_;       // everything still running is killed then
+  bool asked_ = false;
   bool interrupted_ = false;
   bool rewriting_ = false;  // the terminal's line holds a progress bar
 };

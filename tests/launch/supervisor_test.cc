@@ -25,6 +25,7 @@ class SupervisorTest : public testing::Test {
     sigprocmask(SIG_BLOCK, &set, &before_);
     options_.output = output_;
     options_.grace = 50 * kMillisecond;
+    options_.notice = 10 * kMillisecond;
     options_.interrupt_grace = 100 * kMillisecond;
     options_.begun = [this] { return begun_; };
   }
@@ -52,12 +53,12 @@ class SupervisorTest : public testing::Test {
   bool begun_ = true;
   std::string text_;
   SupervisorOptions options_;
+  std::vector<pid_t> pids_;  // of the tasks
 
  private:
   std::FILE* output_;
   sigset_t before_;
   std::vector<SupervisedTask> tasks_;
-  std::vector<pid_t> pids_;
 };
 
 TEST_F(SupervisorTest, PassesEachLineOnWithItsTaskInFront) {
@@ -144,6 +145,28 @@ TEST_F(SupervisorTest, WithoutAnyWorkerItDoesNotGoOn) {
   task("worker/1", "kill -KILL $$", false, true);
   EXPECT_EQ(run(), ExitCode::kPeerLost);
   EXPECT_THAT(text_, HasSubstr("first failure: worker/"));
+}
+
+TEST_F(SupervisorTest, ACoordinatorThatGoesOnAfterAFailureIsAskedToEnd) {
+  options_.grace = 100 * kSecond;
+  task("ps/0", "trap 'echo checkpoint; exit 130' INT; while :; do sleep 0.01; done", true);
+  const std::string coordinator = std::to_string(pids_[0]);
+  task("worker/0", "while kill -0 " + coordinator + "; do sleep 0.01; done 2>&-", false, true);
+  task("worker/1", "sleep 0.1; exit 2", false, true);
+  EXPECT_EQ(run(), ExitCode::kUsage);
+  EXPECT_THAT(text_, HasSubstr("[ps/0] checkpoint\n"));
+  EXPECT_THAT(text_, HasSubstr("first failure: worker/1, exit code 2"));
+}
+
+TEST_F(SupervisorTest, ACoordinatorThatWasAskedToEndIsNotAskedAgain) {
+  options_.grace = 100 * kSecond;
+  options_.interrupt_grace = 100 * kSecond;
+  task("ps/0",
+       "trap 'n=x$n; kill -INT $PPID' INT; while [ -z $n ]; do sleep 0.01; done; sleep 0.1; echo asked $n; exit 130",
+       true);
+  task("worker/0", "sleep 0.1; exit 2", false, true);
+  EXPECT_EQ(run(), ExitCode::kInterrupted);
+  EXPECT_THAT(text_, HasSubstr("[ps/0] asked x\n"));
 }
 
 TEST_F(SupervisorTest, WhoeverIsLeftWhenTheRunIsDoneIsKilled) {
