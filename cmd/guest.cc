@@ -144,19 +144,22 @@ Status RunGuest::rest(Nanoseconds time) {
   return {};
 }
 
-Result<int64_t> RunGuest::version() {
+Result<std::optional<int64_t>> RunGuest::version() {
   DTRAIN_TRY(meet_servers());
   ++request_;
   for (const wire::Rank rank : servers_) client_.send(*link_of_[rank], wire::AskStanding{request_});
   std::optional<int64_t> lowest;
+  bool apart = false;
   for (size_t heard = 0; heard < servers_.size();) {
     DTRAIN_TRY_ASSIGN(const net::GuestEvent event, next("where the servers stand"));
     const auto* m = std::get_if<wire::Standing>(&event.message);
     if (!m || m->request != request_) continue;
     ++heard;
     lowest = std::min(lowest.value_or(m->version), m->version);
+    apart = apart || m->stride == 0;
   }
-  return lowest.value_or(-1);
+  if (apart && lowest >= 0) return std::optional<int64_t>();
+  return std::optional(lowest.value_or(-1));
 }
 
 Result<std::unique_ptr<watch::ConsistentRead>> RunGuest::read(const std::vector<uint32_t>& tensors, bool gradient,

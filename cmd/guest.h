@@ -52,8 +52,8 @@ class RunGuest {
   // Reads tensors, or their gradients, of one version.
   Result<std::unique_ptr<watch::ConsistentRead>> read(const std::vector<uint32_t>& tensors, bool gradient,
                                                       std::optional<int64_t> version);
-  // The version that all servers have; −1 where the run has not begun.
-  Result<int64_t> version();
+  // The version that all servers have; −1 where the run has not begun; nothing where each block has its own.
+  Result<std::optional<int64_t>> version();
 
   // Status of all tasks, by rank. What the coordinator has not heard of has a negative age.
   struct TaskTable {

@@ -58,7 +58,7 @@ std::string version_text(int64_t version, bool gradient) {
 Status list(const ParamsFlags& flags) {
   DTRAIN_TRY_ASSIGN(const auto run, RunGuest::open(flags.guest));
   DTRAIN_TRY_ASSIGN(const auto chosen, run->find(flags.names));
-  DTRAIN_TRY_ASSIGN(const int64_t version, run->version());
+  DTRAIN_TRY_ASSIGN(const std::optional<int64_t> version, run->version());
   int64_t elements = 0;
   size_t widest = 4;
   for (const uint32_t i : chosen) widest = std::max(widest, run->tensors()[i].name.size());
@@ -77,10 +77,10 @@ Status list(const ParamsFlags& flags) {
   }
   if (flags.json)
     fmt::print("{{\"run\": {}, \"version\": {}, \"tensors\": [{}]}}\n", observe::json_string(run->info().name),
-               json_version(version), json);
+               json_version(version.value_or(-1)), json);
   else
     fmt::print("{} tensors, {} elements; run '{}' {}\n", chosen.size(), elements, net::printable(run->info().name),
-               version < 0 ? "has not begun" : fmt::format("at version {}", version));
+               version == -1 ? "has not begun" : "at " + version_text(version.value_or(-1), false));
   return {};
 }
 

@@ -148,7 +148,10 @@ Status top(const TopFlags& flags) {
       fmt::print("{}{}", first || flags.json ? "" : "\n", shown);
     std::fflush(stdout);
     if (flags.once) return {};
-    if (std::ferror(stdout)) return fail(ExitCode::kUsage, "the output cannot be written any more");
+    if (std::ferror(stdout)) {
+      if (reader_is_gone()) return {};  // it has seen enough, as `head` has
+      return fail(ExitCode::kUsage, "the output cannot be written any more");
+    }
     for (int i = 0; i < 10; ++i) {
       DTRAIN_TRY(run->rest(100 * kMillisecond));
       if (keys && keys->wants_to_leave()) return {};

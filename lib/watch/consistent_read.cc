@@ -51,6 +51,8 @@ Status ConsistentRead::choose(Instant now) {
   if (options_.gradient && stride == 0)
     return fail(ExitCode::kUsage,
                 "this run has no gradient of a step: its workers' gradients are applied one by one as they come");
+  if (options_.version && stride == 0)
+    return fail(ExitCode::kUsage, "the blocks of this run's tensors have versions of their own: leave --version out");
   if (looking_again_) {
     looking_again_ = false;
     // It goes on, and will come to the version; or it must (a gradient is made by a step only).

@@ -1,7 +1,7 @@
 """Guests at a running job: dtrain params and dtrain top against two servers and two workers, and strangers who mean harm."""
-import json, os, re, signal, socket, struct, threading, unittest
+import json, os, re, signal, socket, struct, subprocess, threading, unittest
 
-from cluster import ProcessTest, free_ports, until, write
+from cluster import DTRAIN, ProcessTest, free_ports, until, write
 
 # So that a frozen task is not taken for lost, and K does not depend on the cluster.
 PATIENT = ("--set", "train.peer_timeout=100")
@@ -127,6 +127,29 @@ class Params(ProcessTest):
         for guest in (waiting, top):
             self.assertEqual(guest.wait(), 4, guest.err)
             self.assertIn("perhaps since the run has ended", guest.err)
+        self.assertEqual(tasks[0].wait(), 130)
+
+    def test_blocks_with_versions_of_their_own(self):
+        tasks = self.job("--set", "train.consistency=async", "--set", "optimizer.lr=0.0001", steps=1000000)
+        self.wait_for_step(tasks[0], "out", 5)
+        self.assertRegex(self.guest("params", "ls").out, r"run 'small' at each block at its own version\n")
+        self.assertIsNone(json.loads(self.guest("params", "ls", "--json").out)["version"])
+        self.assertIn("at each block at its own version", self.guest("params", "get", "dense2.bias").out)
+        self.assertIn("leave --version out",
+                      self.guest("params", "get", "dense2.bias", "--version", 5, expect=2).err)
+        tasks[0].signal(signal.SIGINT)
+        self.assertEqual(tasks[0].wait(), 130)
+
+    def test_a_reader_of_top_that_has_seen_enough(self):
+        tasks = self.job(steps=1000000)
+        self.wait_for_step(tasks[0], "out", 5)
+        top = f"{DTRAIN} top --ps {self.address}"
+        seen = subprocess.run(["bash", "-c", f"set -o pipefail; {top} | head -1"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((seen.returncode, seen.stderr), (0, ""))
+        full = subprocess.run(["bash", "-c", f"{top} > /dev/full"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(full.returncode, 2)
+        self.assertIn("cannot be written", full.stderr)
+        tasks[0].signal(signal.SIGINT)
         self.assertEqual(tasks[0].wait(), 130)
 
     def test_the_gradient_is_what_the_step_was_made_of(self):

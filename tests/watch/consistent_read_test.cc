@@ -188,6 +188,18 @@ TEST_F(ConsistentReadTest, AVersionThatWasNamed) {
   expect_version(6, run->oracle);
 }
 
+TEST_F(ConsistentReadTest, WhereBlocksHaveVersionsOfTheirOwnThereIsNoneToName) {
+  for (const bool gradient : {false, true}) {
+    open(gradient, 6);
+    Status told;
+    for (size_t s = 0; s < run->all.size() && told; ++s)
+      told = reading->on_message(s, wire::Standing{1, 4, 0}, {}, run->now);
+    ASSERT_FALSE(told);
+    EXPECT_EQ(told.error().code, ExitCode::kUsage);
+    EXPECT_THAT(told.error().message, HasSubstr(gradient ? "no gradient of a step" : "leave --version out"));
+  }
+}
+
 TEST_F(ConsistentReadTest, GradientsAreOfOneStep) {
   run->step(0);
   open(true);
