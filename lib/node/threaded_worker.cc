@@ -69,7 +69,8 @@ bool ThreadedWorker::wait_locked(std::unique_lock<std::mutex>& lock, const std::
   Awaited awaited{over, over()};
   if (awaited.holds) return true;
   awaited_ = &awaited;
-  const auto holds = [&] { return awaited.holds; };
+  // Once more under the lock: until this thread had it again the loop may have gone on, to another step for instance.
+  const auto holds = [&] { return awaited.holds = awaited.holds && over(); };
   bool came = true;
   if (until)
     came = changed_.wait_until(lock, *until, holds);

@@ -242,6 +242,29 @@ TEST_F(ThreadedWorkerTest, AWorkThatIsOfNoUseAnyMoreIsLeft) {
   EXPECT_FALSE(listener_.failure);
 }
 
+// Before the compute thread, which the first of two messages wakes, has the lock, the second has come.
+TEST_F(ThreadedWorkerTest, AWorkThatIsGoneBeforeItIsBegunIsLeft) {
+  begin();
+  wait_until_prepared();
+  constexpr int64_t kEnd = 400;
+  for (int64_t step = 0; step < kEnd; step += 2) {
+    assign(step, step + 1, 0, 2);
+    assign(step + 1, step + 2, 0, 0);
+    std::this_thread::yield();
+  }
+  assign(kEnd, kEnd + 1, 0, 2);
+  for (uint32_t pulled = 0; pulled < 4;) {
+    const auto letter = outbox_.next();
+    ASSERT_TRUE(letter);
+    const auto* pull = std::get_if<wire::Pull>(&letter->message);
+    pulled += pull != nullptr && pull->version == kEnd;
+  }
+  for (uint32_t b = 0; b < 4; ++b) give_parameter(b, kEnd);
+  expect_node(kEnd, 0, 2);
+  loop_.run_pending();
+  EXPECT_FALSE(listener_.failure);
+}
+
 TEST_F(ThreadedWorkerTest, StopsInTheMiddleOfAWait) {
   begin();
   wait_until_prepared();

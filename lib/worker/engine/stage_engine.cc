@@ -130,7 +130,7 @@ Status StageEngine::start(const Work& work, uint32_t micro_batch, StepPort& port
   }
   if (!training) return {};
   GradientPool::Lease lease;
-  const auto try_it = [&] { return (lease = pool_.try_lease(sets_needed(count_, setup_.lanes))) != nullptr; };
+  const auto try_it = [&] { return lease || (lease = pool_.try_lease(sets_needed(count_, setup_.lanes))); };
   if (!try_it()) DTRAIN_TRY(port.await_memory(work, try_it));
   sets_[micro_batch] = std::move(lease);
   return {};

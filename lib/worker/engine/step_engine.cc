@@ -282,7 +282,7 @@ std::vector<float*> StepEngine::outputs(const Partial& running) const {
 Result<GradientPool::Lease> StepEngine::lease(const Work& work, StepPort& port) {
   GradientPool::Lease lease;
   const size_t sets = sets_needed(work.node.size()) + setup_.more_sets + port.held_sets(work);
-  auto try_it = [&] { return (lease = pool_.try_lease(sets)) != nullptr; };
+  auto try_it = [&] { return lease || (lease = pool_.try_lease(sets)); };
   if (!try_it()) DTRAIN_TRY(port.await_memory(work, try_it));
   return lease;
 }

@@ -19,7 +19,8 @@ class StepPort {
   // Returns once parameter p is in memory at the version of `work`. An error ends the work: it was cancelled, or the
   // run is over.
   virtual Status await_parameter(const Work& work, ParameterIndex p) = 0;
-  // Returns once `free()` is true; called when all gradient memory is under way to servers.
+  // Returns once `free()` is true; called when all gradient memory is under way to servers. Where `free` takes what is
+  // free, it must stay true from then on: it is called again.
   virtual Status await_memory(const Work& work, const std::function<bool()>& free) = 0;
   // As WorkerProtocol has it: for their memory a work does not wait.
   virtual size_t held_sets(const Work&) { return 0; }
