@@ -1,4 +1,4 @@
-// Keeps one synchronous run together: waits for the tasks, gives micro-batches to live workers and rates to servers,
+// Keeps a run together, in whichever consistency mode: waits for the tasks, gives micro-batches to live workers and rates to servers,
 // counts metrics, orders evaluations and snapshots, ends the run. A state machine without I/O and clock: messages and
 // time in, messages out through the outbox. It shares the process of server 0.
 //
@@ -38,8 +38,8 @@ class Coordinator {
   Coordinator(CoordinatorOptions options, const ps::BlockTable& table, wire::Outbox& outbox, Log& log,
               CoordinatorEvents& events, Instant now);
 
-  // Join, Ready, Committed, NormPartial, SnapshotDone, MetricNode, Stopped, Failure. An error means that the peer broke
-  // the protocol: its connection should be closed and the loss reported.
+  // Join, Ready, Committed, NormPartial, VectorDots, SnapshotDone, MetricNode, WorkDone, Stopped, Failure. An error means
+  // that the peer broke the protocol: its connection should be closed and the loss reported.
   Status on_message(wire::Rank from, const wire::Message& message);
   void on_lost(wire::Rank rank, const std::string& reason);
   // A task can be reached; one that comes when the run is over is told so.

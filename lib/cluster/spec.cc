@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/nearest.h"
 #include "config/table_reader.h"
@@ -22,9 +23,6 @@ namespace {
 constexpr size_t kMaxTasks = 65'536;
 const std::array<std::string, 2> kRoles = {"worker", "ps"};
 const std::array<std::string, 3> kPlacements = {"ps", "workers", "all"};  // in the order of the enumeration
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_alnum(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 std::string lower(std::string_view text) {
   std::string out(text);

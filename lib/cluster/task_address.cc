@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
+
 namespace dtrain::cluster {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_alnum(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 bool is_ipv4(std::string_view host) {
   for (int left = 4; left > 0; --left) {

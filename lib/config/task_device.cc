@@ -6,15 +6,14 @@
 #include <charconv>
 #include <vector>
 
+#include "base/ascii.h"
+
 namespace dtrain::config {
 namespace {
 
 constexpr int64_t kMostTasks = 100'000;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
-}
+bool is_of_name(char c) { return is_alnum(c) || c == '_' || c == '-'; }
 
 std::optional<int64_t> task_number(std::string_view text) {
   int64_t number = 0;
@@ -29,7 +28,7 @@ std::string what_was_meant(std::string_view text) {
   std::vector<std::string> words;
   bool inside = false;
   for (const char c : text) {
-    if (!is_letter(c)) {
+    if (!is_of_name(c)) {
       inside = false;
       continue;
     }
@@ -61,7 +60,7 @@ std::optional<TaskDevice> read_task_device(std::string_view text, const Position
     const std::string_view job = text.substr(kJob.size(), slash - kJob.size());
     const std::string_view number = text.substr(slash + kTask.size());
     const std::optional<int64_t> task = number.empty() ? std::nullopt : task_number(number);
-    if (task && !job.empty() && std::all_of(job.begin(), job.end(), is_letter))
+    if (task && !job.empty() && std::all_of(job.begin(), job.end(), is_of_name))
       return TaskDevice{std::string(job), *task, position};
   }
   diagnostics.error(position, fmt::format("{}: '{}' names no task{}; 'device' is a worker of the cluster, such as "

@@ -22,6 +22,11 @@ const Value* Value::find(std::string_view key) const {
   return nullptr;
 }
 
+const Position& Value::position_of(std::string_view key) const {
+  const Value* const value = find(key);
+  return value ? value->position() : position_;
+}
+
 Value* Value::find(std::string_view key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
 
 void Value::set(std::string_view key, Value value, Position key_position) {

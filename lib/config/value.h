@@ -48,6 +48,8 @@ class Value {
 
   // The value of `key`; null where this is no table or has no such key.
   const Value* find(std::string_view key) const;
+  // Of the value of `key`, or of this where it has none.
+  const Position& position_of(std::string_view key) const;
   Value* find(std::string_view key);
   // Of a table: sets `key`, in its old place or at the end; removes it.
   void set(std::string_view key, Value value, Position key_position);

@@ -3,17 +3,6 @@
 #include <fmt/format.h>
 
 namespace dtrain::node {
-namespace {
-
-// The place of a key, or of its table.
-const config::Position& at(const config::Value& root, const char* table, const char* key) {
-  const config::Value* const t = root.find(table);
-  const config::Value* const v = t ? t->find(key) : nullptr;
-  return v ? v->position() : t ? t->position() : root.position();
-}
-
-}  // namespace
-
 RunCompression read_compression(const config::Value& root, const config::RunSpec& spec, const consistency::Mode& mode,
                                 optim::OptimizerSpec& servers, config::Diagnostics& diagnostics) {
   using Use = compress::MethodSetting::Use;
@@ -35,7 +24,8 @@ RunCompression read_compression(const config::Value& root, const config::RunSpec
 
   const char* const key = c.gradients ? "compression" : "compress_pulls";
   const auto error = [&](const char* table, const char* where, const std::string& message) {
-    diagnostics.error(at(root, table, where), message);
+    const config::Value* const t = root.find(table);
+    diagnostics.error(t ? t->position_of(where) : root.position(), message);
   };
   if (servers.optimizer->full_batch())
     error("train", key,

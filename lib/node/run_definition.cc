@@ -15,16 +15,11 @@
 namespace dtrain::node {
 namespace {
 
-const config::Position& position_of(const config::Value& table, const char* key) {
-  const config::Value* value = table.find(key);
-  return value ? value->position() : table.position();
-}
-
 // Whether a data set delivers what the network takes; `part` is "data.train", `table` where it is written.
 void check_fit(const graph::Network& network, const config::Value& network_table, const data::Dataset& data,
                const config::Value& table, const char* part, config::Diagnostics& diagnostics) {
   if (data.sample_shape() != network.input()) {
-    diagnostics.error(position_of(network_table, "input"),
+    diagnostics.error(network_table.position_of("input"),
                       fmt::format("network.input is {}, but the samples of [{}] are {}", to_string(network.input()),
                                   part, to_string(data.sample_shape())));
     return;
@@ -34,12 +29,12 @@ void check_fit(const graph::Network& network, const config::Value& network_table
   const bool classes = wanted.kind == graph::LabelSpec::Kind::kClasses;
   if (classes != (got.kind != data::LabelKind::kValues) || got.shape.elements() != wanted.shape.elements()) {
     diagnostics.error(
-        position_of(table, "labels"),
+        table.position_of("labels"),
         fmt::format("the loss wants {} of shape {} for each sample, but the labels of [{}] are {} of shape {}",
                     classes ? "classes" : "numbers", to_string(wanted.shape), part,
                     got.kind == data::LabelKind::kValues ? "numbers" : "classes", to_string(got.shape)));
   } else if (classes && data.max_label() >= wanted.classes) {
-    diagnostics.error(position_of(table, "labels"),
+    diagnostics.error(table.position_of("labels"),
                       fmt::format("the labels of [{}] hold the class {}, but the network has {} (0 … {})", part,
                                   data.max_label(), wanted.classes, wanted.classes - 1),
                       ExitCode::kData);
@@ -67,7 +62,7 @@ void check_names(const data::Dataset& train, const data::Dataset& test, const co
   const auto [one, other] = std::mismatch(wanted.begin(), wanted.end(), got.begin(), got.end());
   const auto name = [](const auto& at, const auto& end) { return at == end ? "missing" : fmt::format("'{}'", *at); };
   diagnostics.error(
-      position_of(test_table, "format"),
+      test_table.position_of("format"),
       fmt::format("the classes of [data.train] and [data.test] differ: number {} is {} in one and {} in the other",
                   one - wanted.begin(), name(one, wanted.end()), name(other, got.end())),
       ExitCode::kData);
@@ -101,7 +96,7 @@ Result<RunDefinition> RunDefinition::read(const std::string& file, std::span<con
   const double ema = run.spec.train.ema;
   if (optimizer.optimizer->full_batch()) {
     if (ema > 0)
-      diagnostics.error(position_of(*run.root.find("train"), "ema"), "'ema' in [train] is not for the optimizer lbfgs");
+      diagnostics.error(run.root.find("train")->position_of("ema"), "'ema' in [train] is not for the optimizer lbfgs");
     if (run.spec.schedule)
       diagnostics.error(run.spec.schedule->position(), "[schedule] is not for the optimizer lbfgs, which has no lr");
   }
@@ -154,7 +149,7 @@ Status RunDefinition::open_data(const FileSystem& files) {
   train_threads = first.threads;
   if (optimizer.optimizer->full_batch() && train && spec.train.batch != train->size())
     diagnostics.error(
-        position_of(*root.find("train"), "batch"),
+        root.find("train")->position_of("batch"),
         fmt::format("the optimizer lbfgs takes all {} samples in each step: 'batch' in [train] must be {} "
                     "('micro_batch' may cut it)",
                     train->size(), train->size()));
@@ -185,7 +180,7 @@ Result<std::shared_ptr<const data::Dataset>> RunDefinition::open_part(const conf
   const auto names = data ? data->label_names() : std::span<const std::string>{};
   if (labelled && !names.empty() && !learnt.classes.empty() &&
       !std::equal(names.begin(), names.end(), learnt.classes.begin(), learnt.classes.end()))
-    diagnostics.error(position_of(table, "format"),
+    diagnostics.error(table.position_of("format"),
                       fmt::format("the classes of [{}] are not those that the model has learnt", part),
                       ExitCode::kData);
   DTRAIN_TRY(diagnostics.status());

@@ -5,15 +5,6 @@
 #include <algorithm>
 
 namespace dtrain::node {
-namespace {
-
-const config::Position& position_of(const config::Value& table, const char* key) {
-  const config::Value* value = table.find(key);
-  return value ? value->position() : table.position();
-}
-
-}  // namespace
-
 void check_sparse_tables(const RunDefinition& run, config::Diagnostics& diagnostics) {
   const std::vector<ParameterInfo>& parameters = run.network->parameters();
   const auto table = std::find_if(parameters.begin(), parameters.end(),
@@ -26,21 +17,21 @@ void check_sparse_tables(const RunDefinition& run, config::Diagnostics& diagnost
   const config::Value& train = *run.root.find("train");
   const config::Value& optimizer = run.spec.optimizer;
   if (run.rule->mode().name != "sync")
-    refuse(position_of(train, "consistency"), fmt::format("consistency = '{}'", run.rule->mode().name),
+    refuse(train.position_of("consistency"), fmt::format("consistency = '{}'", run.rule->mode().name),
            "whose rows go from version to version step by step");
   if (run.compression.any())
-    refuse(position_of(train, run.compression.gradients ? "compression" : "compress_pulls"),
+    refuse(train.position_of(run.compression.gradients ? "compression" : "compress_pulls"),
            "compression of gradients or parameters", "whose rows travel as they are");
   if (run.spec.train.ema > 0)
-    refuse(position_of(train, "ema"), "'ema' in [train]", "of which a step moves only the rows that it uses");
+    refuse(train.position_of("ema"), "'ema' in [train]", "of which a step moves only the rows that it uses");
   if (run.optimizer.clip_norm)
-    refuse(position_of(optimizer, "clip_norm"), "'clip_norm' in [optimizer]",
+    refuse(optimizer.position_of("clip_norm"), "'clip_norm' in [optimizer]",
            "whose gradients are never all in one place");
   if (run.optimizer.optimizer->norm_need() != optim::NormNeed::kNone)
-    refuse(position_of(optimizer, "type"), "an optimizer with norms of whole parameters (lars, lamb)",
+    refuse(optimizer.position_of("type"), "an optimizer with norms of whole parameters (lars, lamb)",
            "of which only the rows that were used exist");
   if (run.optimizer.optimizer->full_batch())
-    refuse(position_of(optimizer, "type"), "the optimizer lbfgs", "since it moves all parameters at once");
+    refuse(optimizer.position_of("type"), "the optimizer lbfgs", "since it moves all parameters at once");
 }
 
 uint64_t rows_used(const RunDefinition& run, int64_t samples) {

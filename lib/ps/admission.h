@@ -43,17 +43,13 @@ class Admission {
 
   // Whether there is room for so much more outside the reserve.
   bool admits(size_t more_bytes) const { return used_ + more_bytes + reserve_ <= pool_; }
-  void set_used(size_t before, size_t after) {
-    used_ = used_ - before + after;
-    peak_ = std::max(peak_, used_);
-  }
+  void set_used(size_t before, size_t after) { used_ = used_ - before + after; }
   size_t used() const { return used_; }  // outside the reserve
-  size_t peak() const { return peak_; }
   size_t pool() const { return pool_; }
 
  private:
   size_t reserve_, pool_;
-  size_t used_ = 0, peak_ = 0;
+  size_t used_ = 0;
 };
 
 }  // namespace dtrain::ps

@@ -24,13 +24,6 @@ size_t RowSpace::table_of(uint64_t row) const {
   return static_cast<size_t>(next - tables_.begin()) - 1;
 }
 
-size_t RowSpace::table_of_parameter(ParameterIndex parameter) const {
-  const auto at =
-      std::find_if(tables_.begin(), tables_.end(), [&](const Table& t) { return t.parameter == parameter; });
-  DTRAIN_CHECK(at != tables_.end(), "parameter {} is no sparse table", parameter);
-  return static_cast<size_t>(at - tables_.begin());
-}
-
 // The last step of SplitMix64 (Steele, Lea and Flood 2014).
 uint32_t RowSpace::server_of(uint64_t row) const {
   row = (row ^ (row >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -36,8 +36,6 @@ class RowSpace {
   uint32_t servers() const { return servers_; }
   // Index of the table that a row belongs to. REQUIRES row < rows().
   size_t table_of(uint64_t row) const;
-  // Index of a sparse parameter's table. REQUIRES that it has one.
-  size_t table_of_parameter(ParameterIndex parameter) const;
   // Rows that are often used together, or whose numbers have a pattern, lie on all servers alike.
   uint32_t server_of(uint64_t row) const;
   // Of ascending rows: what their values come to.

@@ -405,12 +405,6 @@ Status ShardServer::on(wire::Rank from, const wire::Snapshot& m) {
   return {};
 }
 
-void ShardServer::report() {
-  if (!started_) return;
-  outbox_.send(options_.coordinator, wire::Committed{step_});
-  send_norms();
-}
-
 std::span<const float> ShardServer::values(uint32_t block) const {
   DTRAIN_CHECK(block < place_.size() && place_[block] != kNotHere, "block {} is not of server {}", block, server_);
   const BlockState& b = state(block);

@@ -57,8 +57,6 @@ class ShardServer {
   Status on_message(wire::Rank from, const wire::Message& message, ByteSpan payload = {});
   // Forgets what the peer asked and offered, not what it gave.
   void peer_lost(wire::Rank peer);
-  // Says again what the coordinator was told of the step under way: for one that came back.
-  void report();
 
   // Blocks and rows are at this version or the next.
   int64_t version() const { return step_; }

@@ -15,7 +15,7 @@ struct NamedTensor {
   uint32_t tensor = 0;  // its index, by which it is asked for
   std::string name;
   std::vector<int64_t> shape;
-  uint8_t kind = 0;  // 1 trainable, 2 running statistic, 3 frozen
+  uint8_t kind = 0;  // 1 trainable, 2 running statistic, 3 frozen, 4 sparse table
 
   template <typename Self, typename Visitor>
   static void fields(Self& m, Visitor&& v) {

@@ -47,7 +47,6 @@ TEST_F(RowStoreTest, NumbersRowsOneTableAfterTheOther) {
   EXPECT_EQ(space_.rows(), 1000u + (uint64_t{1} << 40));
   EXPECT_EQ(space_.table_of(999), 0u);
   EXPECT_EQ(space_.table_of(1000), 1u);
-  EXPECT_EQ(space_.table_of_parameter(2), 1u);
   EXPECT_EQ(space_.elements(std::vector<uint64_t>{1, 999, 1000, 5000}), 8u);
 }
 

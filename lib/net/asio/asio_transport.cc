@@ -9,17 +9,11 @@
 #include "base/check.h"
 #include "net/asio/asio_transport_impl.h"
 #include "net/asio/bound_port.h"
+#include "net/asio/durations.h"
 #include "net/handshake.h"
 #include "proto-free-wire/codec.h"
 
 namespace dtrain::net {
-namespace {
-
-std::chrono::nanoseconds duration(Nanoseconds ns) { return std::chrono::nanoseconds(ns); }
-std::string seconds(Nanoseconds ns) { return fmt::format("{:g} s", static_cast<double>(ns) / kSecond); }
-
-}  // namespace
-
 AsioTransport::Impl::Impl(AsioConfig config, Log& log)
     : config_(std::move(config)), log_(log), loop_(1), tick_(loop_), progress_(loop_) {
   config_.hello.rank = config_.self;

@@ -11,6 +11,7 @@
 
 #include "net/asio/connection.h"
 #include "net/asio/dialer.h"
+#include "net/asio/durations.h"
 #include "net/handshake.h"
 #include "proto-free-wire/codec.h"
 #include "proto-free-wire/frame.h"
@@ -24,7 +25,6 @@ constexpr std::chrono::milliseconds kHeartbeat{250};
 constexpr size_t kMostControl = 64u << 20;
 constexpr size_t kMostTensors = size_t{256} << 20;  // of a put
 
-std::string seconds(Nanoseconds ns) { return fmt::format("{:g} s", static_cast<double>(ns) / kSecond); }
 
 }  // namespace
 

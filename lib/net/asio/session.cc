@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "net/asio/asio_transport_impl.h"
+#include "net/asio/durations.h"
 #include "net/asio/socket_address.h"
 #include "net/handshake.h"
 #include "proto-free-wire/codec.h"
@@ -14,9 +15,6 @@ namespace {
 
 // Of a guest between two ticks; far more than one needs.
 constexpr size_t kMostFramesOfGuest = 5000;
-
-std::chrono::nanoseconds duration(Nanoseconds ns) { return std::chrono::nanoseconds(ns); }
-std::string seconds(Nanoseconds ns) { return fmt::format("{:g} s", static_cast<double>(ns) / kSecond); }
 
 wire::Refuse refusal(const char* field, std::string ours, std::string theirs) {
   return {static_cast<uint8_t>(ExitCode::kUsage), field, std::move(ours), std::move(theirs)};
