@@ -68,19 +68,7 @@ const char* roles(const wire::TaskPlace& task) {
   return task.computes && task.serves ? "both" : task.computes ? "worker" : "server";
 }
 
-int64_t newest_step(const RunGuest::TaskTable& table) {
-  int64_t newest = table.end.step;
-  for (const wire::StatusRow& row : table.rows)
-    if (row.age >= 0) newest = std::max(newest, row.status.step);
-  return newest;
-}
-
-int64_t lag_of(const wire::StatusRow& row, int64_t newest) {
-  return row.status.step < 0 ? -1 : newest - row.status.step;
-}
-
 std::string text(const RunGuest& run, const RunGuest::TaskTable& table) {
-  const int64_t newest = newest_step(table);
   std::string out = fmt::format("{}: {}, step {} of {}\n", net::printable(run.info().name),
                                 net::printable(table.end.phase), table.end.step, table.end.steps);
   size_t widest = 4;
@@ -99,7 +87,7 @@ std::string text(const RunGuest& run, const RunGuest::TaskTable& table) {
     const wire::TaskStatus& s = row.status;
     auto number = [](int64_t n) { return n < 0 ? std::string("-") : std::to_string(n); };
     out += fmt::format("{:>8} {:>5} {:>11} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}", number(s.step),
-                       number(lag_of(row, newest)), task.computes ? fmt::format("{:.1f}", s.samples_per_s) : "-",
+                       number(row.lag), task.computes ? fmt::format("{:.1f}", s.samples_per_s) : "-",
                        task.computes ? fmt::format("{:.0f} %", 100 * std::clamp(s.waited, 0.0, 1.0)) : "-",
                        bytes_text(s.sent_per_s), bytes_text(s.received_per_s), bytes_text(static_cast<double>(s.sent)),
                        bytes_text(static_cast<double>(s.received)), bytes_text(static_cast<double>(s.queued)),
@@ -111,7 +99,6 @@ std::string text(const RunGuest& run, const RunGuest::TaskTable& table) {
 
 std::string json(const RunGuest& run, const RunGuest::TaskTable& table) {
   using observe::json_number, observe::json_string;
-  const int64_t newest = newest_step(table);
   std::string out =
       fmt::format(R"({{"run": {}, "phase": {}, "step": {}, "steps": {}, "tasks": [)", json_string(run.info().name),
                   json_string(table.end.phase), table.end.step, table.end.steps);
@@ -128,7 +115,7 @@ std::string json(const RunGuest& run, const RunGuest::TaskTable& table) {
       out += fmt::format(
           R"(, "age": {}, "step": {}, "lag": {}, "samples_per_s": {}, "waited": {}, "sent": {}, "received": {}, )"
           R"("sent_per_s": {}, "received_per_s": {}, "queued": {}, "resident": {})",
-          json_number(row.age), s.step, lag_of(row, newest), json_number(s.samples_per_s), json_number(s.waited),
+          json_number(row.age), s.step, row.lag, json_number(s.samples_per_s), json_number(s.waited),
           s.sent, s.received, json_number(s.sent_per_s), json_number(s.received_per_s), s.queued, s.resident);
     out += "}";
   }

@@ -59,7 +59,7 @@ void GuestDesk::on_tick(Instant now) {
 
 Status GuestDesk::on_message(wire::Rank from, const wire::Message& message, ByteSpan payload, Instant now) {
   if (wire::is_guest(from)) return on_guest_message(from, message, payload, now);
-  if (const auto* m = std::get_if<wire::TaskStatus>(&message); m && board_) board_->on(from, *m, now);
+  if (const auto* m = std::get_if<wire::TaskStatus>(&message); m && board_) board_->on(from, *m, position_(), now);
   if (const auto* m = std::get_if<wire::PutStaged>(&message); m && master_) master_->on(from, *m);
   if (const auto* m = std::get_if<wire::PutOrder>(&message); m && puts_) {
     if (from != setup_.coordinator) return fail(ExitCode::kPeerLost, "only the coordinator sends PutOrder");

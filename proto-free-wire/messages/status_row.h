@@ -14,6 +14,7 @@ struct StatusRow {
   uint32_t request = 0;
   uint32_t rank = 0;
   double age = -1;  // seconds since it was heard; −1: never, or it is lost
+  int64_t lag = -1;  // how many steps the run was ahead of it then; −1: it has none
   TaskStatus status;
 
   template <typename Self, typename Visitor>
@@ -21,6 +22,7 @@ struct StatusRow {
     v("request", m.request);
     v("rank", m.rank);
     v("age", m.age);
+    v("lag", m.lag);
     TaskStatus::fields(m.status, v);
   }
   bool operator==(const StatusRow&) const = default;

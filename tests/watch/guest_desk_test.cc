@@ -152,14 +152,16 @@ TEST(GuestDesk, WhatBreaksTheProtocolIsAnError) {
 
 TEST(GuestDesk, SaysHowTasksAreDoing) {
   SmallCluster run(2);
+  run.position.step = 9;
   wire::TaskStatus status{.step = 7, .samples_per_s = 10};
   ASSERT_TRUE(run.all[0]->desk->on_message(1, status, {}, run.now));
+  run.position.step = 40;
   run.now += 2 * kSecond;
   ASSERT_TRUE(run.guest(0, wire::AskStatus{3}));
   FakeTransport& t = run.all[0]->transport;
   EXPECT_THAT(t.take<wire::StatusRow>(kGuest),
-              ElementsAre(wire::StatusRow{3, 0, -1, {}}, wire::StatusRow{3, 1, 2.0, status}));
-  EXPECT_THAT(t.take<wire::StatusEnd>(kGuest), ElementsAre(wire::StatusEnd{3, 0, 100, "training"}));
+              ElementsAre(wire::StatusRow{3, 0, -1, -1, {}}, wire::StatusRow{3, 1, 2.0, 2, status}));
+  EXPECT_THAT(t.take<wire::StatusEnd>(kGuest), ElementsAre(wire::StatusEnd{3, 40, 100, "training"}));
   run.all[0]->desk->on_lost(1);
   ASSERT_TRUE(run.guest(0, wire::AskStatus{4}));
   EXPECT_EQ(t.take<wire::StatusRow>(kGuest).at(1).age, -1);

@@ -196,6 +196,7 @@ inline const std::vector<Golden>& goldens() {
       {StatusRow{.request = 7,
                  .rank = 1,
                  .age = 0.5,
+                 .lag = 3,
                  .status = {.step = 12,
                             .samples_per_s = 1.5,
                             .waited = 0.25,
@@ -205,10 +206,10 @@ inline const std::vector<Golden>& goldens() {
                             .received_per_s = 20.5,
                             .queued = 64,
                             .resident = 4096}},
-       "StatusRow{request=7, rank=1, age=0.5, step=12, samples_per_s=1.5, waited=0.25, sent=1000, received=2000, "
-       "sent_per_s=10.5, received_per_s=20.5, queued=64, resident=4096}",
-       "0700000001000000000000000000e03f0c00000000000000000000000000f83f000000000000d03fe803000000000000d00700000000000"
-       "00000000000002540000000000080344040000000000000000010000000000000"},
+       "StatusRow{request=7, rank=1, age=0.5, lag=3, step=12, samples_per_s=1.5, waited=0.25, sent=1000, "
+       "received=2000, sent_per_s=10.5, received_per_s=20.5, queued=64, resident=4096}",
+       "0700000001000000000000000000e03f03000000000000000c00000000000000000000000000f83f000000000000d03fe80300000000000"
+       "0d0070000000000000000000000002540000000000080344040000000000000000010000000000000"},
       {StatusEnd{.request = 7, .step = 12, .steps = 100, .phase = "training"},
        "StatusEnd{request=7, step=12, steps=100, phase=\"training\"}",
        "070000000c00000000000000640000000000000008000000747261696e696e67"},
