@@ -12,13 +12,18 @@ namespace dtrain::node {
 
 class StepTimer final : public cluster::CoordinatorEvents {
  public:
-  // The first `warmup` steps are not counted.
+  // The first `warmup` steps are not counted. In rounds of local steps each counts as its part of the round.
   StepTimer(const Clock& clock, int64_t warmup) : clock_(clock), warmup_(warmup) {}
 
-  void on_begin(int64_t, uint32_t) override { last_ = clock_.now(); }
+  void on_begin(int64_t step, uint32_t) override {
+    next_ = step;
+    last_ = clock_.now();
+  }
   void on_step(const cluster::StepReport& report) override {
     const Instant now = clock_.now();
-    if (report.step >= warmup_) steps_.push_back(now - last_);
+    const int64_t n = report.step + 1 - next_;
+    if (next_ >= warmup_) steps_.insert(steps_.end(), static_cast<size_t>(n), (now - last_) / n);
+    next_ += n;
     last_ = now;
   }
   void on_eval(int64_t, const Metrics&) override {}
@@ -32,6 +37,7 @@ class StepTimer final : public cluster::CoordinatorEvents {
  private:
   const Clock& clock_;
   const int64_t warmup_;
+  int64_t next_ = 0;
   Instant last_ = 0;
   std::vector<Nanoseconds> steps_;
 };
