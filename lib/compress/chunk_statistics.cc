@@ -28,6 +28,13 @@ DTRAIN_CLONES void residual_loop(float* residual, const float* values, size_t n,
   }
 }
 
+DTRAIN_CLONES void sizes_loop(const float* values, size_t n, double* lanes) {
+  double sums[kLanes] = {};
+  for (size_t i = 0; i + kLanes <= n; i += kLanes)
+    for (size_t l = 0; l < kLanes; ++l) sums[l] += static_cast<double>(std::fabs(values[i + l]));
+  for (size_t l = 0; l < kLanes; ++l) lanes[l] = sums[l];
+}
+
 DTRAIN_CLONES void squares_loop(const float* values, size_t n, double* lanes) {
   double sums[kLanes] = {};
   for (size_t i = 0; i + kLanes <= n; i += kLanes) {
@@ -59,6 +66,15 @@ Sizes add_to_residual(float* residual, const float* values, size_t n) {
     }
   }
   return sizes;
+}
+
+double sum_of_sizes(const float* values, size_t n) {
+  double lanes[kLanes] = {};
+  sizes_loop(values, n, lanes);
+  for (size_t i = n / kLanes * kLanes; i < n; ++i) lanes[i % kLanes] += std::fabs(static_cast<double>(values[i]));
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
 }
 
 double sum_of_squares(const float* values, size_t n) {

@@ -1,5 +1,7 @@
 // "1bit": the sign of each value and one scale, the mean of |value|; the sender adds what it got wrong to the next
-// values (error feedback: e = x - sent). Seide et al. 2014; the scale is BytePS's `onebit`.
+// values (error feedback: e = x - sent). Seide et al. 2014; the scale is BytePS's `onebit`. As there the momentum of
+// SGD acts ahead of that, at the sender: at the servers it turns the error of small values, which are sent far too
+// large, into steps that diverge. Where servers clip the norm of gradients it stays with them.
 //
 //   payload = scale  f32, at least 0, or NaN: a value was not finite
 //             word*  u32; 32 values each
@@ -9,11 +11,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/vectorize.h"
 #include "compress/chunk_statistics.h"
 #include "compress/method.h"
 #include "compress/packed_codes.h"
+#include "compress/sender_momentum.h"
 
 namespace dtrain::compress {
 namespace {
@@ -77,14 +81,23 @@ const OneBitCodec codec_of_one_bit;
 
 class OneBit final : public Method {
  public:
+  explicit OneBit(std::optional<SenderMomentum> momentum) : momentum_(momentum) {}
   const Codec& codec() const override { return codec_of_one_bit; }
-  size_t state_arrays() const override { return 1; }
+  size_t state_arrays() const override { return momentum_ ? 2 : 1; }
+  bool takes_momentum() const override { return momentum_.has_value(); }
   size_t most_bytes(size_t n) const override { return bytes_of(n); }
-  size_t encode(const EncodeContext&, std::span<const float> values, float* const* state,
+  size_t encode(const EncodeContext& c, std::span<const float> values, float* const* state,
                 MutableByteSpan out) const override {
     const size_t n = values.size(), groups = n / kGroup, m = n % kGroup, w = (m + kBits - 1) / kBits;
     float* const x = state[0];
-    const double mean = add_to_residual(x, values.data(), n).sum / static_cast<double>(n);
+    double sum;
+    if (momentum_) {
+      momentum_->add(c, 1, values, state[1], x);
+      sum = sum_of_sizes(x, n);
+    } else {
+      sum = add_to_residual(x, values.data(), n).sum;
+    }
+    const double mean = sum / static_cast<double>(n);
     const bool finite = mean <= static_cast<double>(kMost);
     const float scale = finite ? static_cast<float>(mean) : std::numeric_limits<float>::quiet_NaN();
     store_le(out.data(), scale);
@@ -102,12 +115,17 @@ class OneBit final : public Method {
       tail[i] -= value_of(negative, scale);
     }
     std::memcpy(out.data() + 4 + groups * 4 * kLanes, words, 4 * w);
-    if (!finite) std::fill_n(x, n, 0.0f);  // it is said once
+    for (size_t a = 0; !finite && a < state_arrays(); ++a) std::fill_n(state[a], n, 0.0f);  // it is said once
     return bytes_of(n);
   }
+
+ private:
+  const std::optional<SenderMomentum> momentum_;
 };
 
-std::unique_ptr<Method> make(config::TableReader&, const MethodSetting&) { return std::make_unique<OneBit>(); }
+std::unique_ptr<Method> make(config::TableReader&, const MethodSetting& setting) {
+  return std::make_unique<OneBit>(SenderMomentum::of(setting));
+}
 
 [[maybe_unused]] const bool registered =
     register_codec(codec_of_one_bit) && MethodRegistry::instance().add("1bit", make);

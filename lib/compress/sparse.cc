@@ -14,6 +14,7 @@ namespace {
 uint32_t magnitude(float x) { return std::bit_cast<uint32_t>(x) & 0x7fffffffu; }
 
 constexpr uint32_t kShift = 20;  // bins by exponent and three bits of the fraction
+constexpr size_t kLeastSent = 64;
 constexpr size_t kBins = 1 << (31 - kShift);
 
 // The largest of sixteen lanes' worth of magnitudes, to skip what holds nothing.
@@ -82,7 +83,7 @@ const Codec& sparse_codec() { return codec; }
 
 size_t sparse_count(size_t n, double ratio) {
   const auto count = static_cast<size_t>(std::ceil(ratio * static_cast<double>(n)));
-  return std::clamp<size_t>(count, 1, n);
+  return std::min(std::max(count, kLeastSent), n);
 }
 
 std::vector<uint16_t> largest(std::span<const float> values, size_t count) {

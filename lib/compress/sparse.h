@@ -18,7 +18,8 @@ constexpr size_t kMostSparseElements = 65'536;
 
 const Codec& sparse_codec();
 
-// max(1, ceil(ratio · n)), at most n.
+// ceil(ratio · n), but at least 64, at most n: biases and other small parameters go whole. A share of a thousandth
+// would send the ten biases of ten classes one at a time.
 size_t sparse_count(size_t n, double ratio);
 
 // The places of the `count` elements of largest |value|, ascending; of equal ones the first. NaN is larger than

@@ -6,10 +6,16 @@
 //   values come in groups of 256, the last one of m <= 256: its W = ceil(m / 16) words hold value i of the group in
 //   word i mod W, bits 2·(i div W) and the next. 0 nothing, 3 +t, 2 -t (MXNet's), 1 a value that is not finite.
 //
-// The threshold is one for sums over samples, as MXNet's workers push; dtrain's push means over a micro-batch, so t is
-// threshold / samples there. "auto" takes Σr²/Σ|r| over the chunk instead, the
-// mean of |r| weighted by itself, which needs no knowledge of scales: where few elements hold most of the sum, it is as
-// large as they are, so that none of them stays behind for long.
+// That is with a number as `threshold`. It is one for sums over samples, as MXNet's workers push; dtrain's push means
+// over a micro-batch, so t is threshold / samples there. A value that is larger than t at every step gets ever further
+// behind, at the learning rates and with the momentum of uncompressed training until it diverges; where t is too large
+// for small ones, these wait for long.
+//
+// "auto", the default, takes t = Σr²/Σ|r| over the chunk, the mean of |r| weighted by itself, and sends the nearest of
+// -t, 0, +t: from t/2 on, so that what is kept of a value below 3t/2 is at most t/2. Of exponentially distributed sizes
+// that is the quantizer of three levels with the least square of the error (Lloyd 1982: t is the mean of the sizes from
+// t/2 on), of normally distributed ones within 2 % of it. What is kept is always smaller than what there was: error
+// feedback holds, whatever the scale of the gradients.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -31,10 +37,15 @@ constexpr float kNotFinite = std::numeric_limits<float>::quiet_NaN();
 
 size_t bytes_of(size_t n) { return 4 + 4 * Codes::words(n); }
 
+// What is sent for a residual, and from which size on.
+struct Levels {
+  float t, from;
+};
+
 // 0, 3, 2 or 1, as above.
-[[gnu::always_inline]] inline uint32_t code_of(float x, float t) {
-  uint32_t code = x >= t ? 3u : 0u;
-  code = x <= -t ? 2u : code;
+[[gnu::always_inline]] inline uint32_t code_of(float x, Levels k) {
+  uint32_t code = x >= k.from ? 3u : 0u;
+  code = x <= -k.from ? 2u : code;
   return std::fabs(x) <= kMost ? code : 1u;
 }
 
@@ -45,13 +56,13 @@ size_t bytes_of(size_t n) { return 4 + 4 * Codes::words(n); }
 }
 
 // The residual of what is not finite is 0: it is said once.
-[[gnu::always_inline]] inline float rest_of(float x, float t) {
-  float rest = x >= t ? x - t : x;
-  rest = x <= -t ? x + t : rest;
+[[gnu::always_inline]] inline float rest_of(float x, Levels k) {
+  float rest = x >= k.from ? x - k.t : x;
+  rest = x <= -k.from ? x + k.t : rest;
   return std::fabs(x) <= kMost ? rest : 0.0f;
 }
 
-DTRAIN_CLONES void encode_groups(float* r, float t, uint32_t* words, size_t groups) {
+DTRAIN_CLONES void encode_groups(float* r, Levels k, uint32_t* words, size_t groups) {
   for (size_t g = 0; g < groups; ++g, r += kGroup, words += kLanes) {
     uint32_t w[kLanes] = {};
     for (uint32_t j = 0; j < 16; ++j) {
@@ -59,8 +70,8 @@ DTRAIN_CLONES void encode_groups(float* r, float t, uint32_t* words, size_t grou
       DTRAIN_INDEPENDENT
       for (size_t l = 0; l < kLanes; ++l) {
         const float x = row[l];
-        w[l] |= code_of(x, t) << 2 * j;
-        row[l] = rest_of(x, t);
+        w[l] |= code_of(x, k) << 2 * j;
+        row[l] = rest_of(x, k);
       }
     }
     std::memcpy(words, w, sizeof w);
@@ -109,19 +120,19 @@ class TwoBit final : public Method {
     const size_t n = values.size(), groups = n / kGroup, m = n % kGroup, w = (m + 15) / 16;
     float* const r = state[0];
     const Sizes sizes = add_to_residual(r, values.data(), n);
-    const float t = threshold(c, sizes);
-    store_le(out.data(), t);
+    const Levels k = levels(c, sizes);
+    store_le(out.data(), k.t);
     uint32_t words[kLanes * 16];
     for (size_t g = 0; g < groups; g += 16) {  // the payload is not aligned
       const size_t some = std::min<size_t>(16, groups - g);
-      encode_groups(r + g * kGroup, t, words, some);
+      encode_groups(r + g * kGroup, k, words, some);
       std::memcpy(out.data() + 4 + g * 4 * kLanes, words, some * 4 * kLanes);
     }
     std::fill_n(words, kLanes, 0u);
     float* const tail = r + groups * kGroup;
     for (size_t i = 0; i < m; ++i) {
-      words[i % w] |= code_of(tail[i], t) << 2 * (i / w);
-      tail[i] = rest_of(tail[i], t);
+      words[i % w] |= code_of(tail[i], k) << 2 * (i / w);
+      tail[i] = rest_of(tail[i], k);
     }
     std::memcpy(out.data() + 4 + groups * 4 * kLanes, words, 4 * w);
     return bytes_of(n);
@@ -129,19 +140,18 @@ class TwoBit final : public Method {
 
  private:
   // Above 0 and finite for whatever sum: zeros, tiny numbers, infinity, NaN.
-  float threshold(const EncodeContext& c, const Sizes& sizes) const {
-    const double t = threshold_ ? *threshold_ / c.samples : sizes.squares / sizes.sum;
+  Levels levels(const EncodeContext& c, const Sizes& sizes) const {
+    const double wanted = threshold_ ? *threshold_ / c.samples : sizes.squares / sizes.sum;
     constexpr double kLeast = std::numeric_limits<float>::min();
-    return static_cast<float>(t >= kLeast ? std::min<double>(t, kMost) : kLeast);
+    const auto t = static_cast<float>(wanted >= kLeast ? std::min<double>(wanted, kMost) : kLeast);
+    return {t, threshold_ ? t : t / 2};
   }
 
   const std::optional<double> threshold_;
 };
 
-std::unique_ptr<Method> make(config::TableReader& reader, const MethodSetting& setting) {
-  const bool parameters = setting.use == MethodSetting::Use::kParameters;
-  if (reader.is_word("threshold", "auto") || (parameters && !reader.has("threshold")))
-    return std::make_unique<TwoBit>(std::nullopt);
+std::unique_ptr<Method> make(config::TableReader& reader, const MethodSetting&) {
+  if (reader.is_word("threshold", "auto") || !reader.has("threshold")) return std::make_unique<TwoBit>(std::nullopt);
   const double threshold = reader.positive_number("threshold", 0.5);
   return std::make_unique<TwoBit>(threshold);
 }

@@ -12,10 +12,12 @@ RunCompression read_compression(const config::Value& root, const config::RunSpec
   if (train.compression) {
     // After local steps it is differences of parameters that are pushed.
     const bool local = mode.stride > 1;
-    c.gradients = compress::read_method(
-        *train.compression, "train.compression",
-        {.use = local ? Use::kParameters : Use::kGradients, .momentum = split.momentum, .nesterov = split.nesterov},
-        diagnostics);
+    c.gradients = compress::read_method(*train.compression, "train.compression",
+                                        {.use = local ? Use::kParameters : Use::kGradients,
+                                         .momentum = split.momentum,
+                                         .nesterov = split.nesterov,
+                                         .clip_norm = servers.clip_norm.has_value()},
+                                        diagnostics);
   }
   if (train.compress_pulls)
     c.pulls =

@@ -31,7 +31,7 @@ double bytes_of(const ps::Block& block, const compress::Method* method) {
   if (!method || block.kind != ParameterKind::kTrainable) return static_cast<double>(block.elements) * sizeof(float);
   double bytes = 0;
   for (uint32_t chunk = 0; chunk < block.chunks(); ++chunk)
-    bytes += static_cast<double>(method->most_bytes(static_cast<size_t>(block.chunk_elements(chunk))));
+    bytes += static_cast<double>(method->lasting_bytes(static_cast<size_t>(block.chunk_elements(chunk))));
   return bytes;
 }
 

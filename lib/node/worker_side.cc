@@ -17,7 +17,12 @@ worker::WorkerProtocol::Setup protocol_setup(const worker::ParameterStorage& mem
   setup.rule = run.rule;
   // After local steps it is differences of parameters that are pushed, whatever the samples.
   const double samples = run.local_steps() ? 1.0 : static_cast<double>(run.spec.train.batch) / begin.micro_batches;
-  setup.compression = {run.compression.gradients, begin.micro_batches, samples};
+  const int64_t epoch = run.train ? run.train->size() : 0, batch = run.spec.train.batch;
+  setup.compression = {.method = run.compression.gradients,
+                       .micro_batches = begin.micro_batches,
+                       .samples = samples,
+                       .run_steps = run.spec.train.total_steps(epoch),
+                       .epoch_steps = (epoch + batch - 1) / batch};
   setup.coordinator = server_ranks.front();
   setup.server_ranks = std::move(server_ranks);
   setup.micro_batches = begin.micro_batches;

@@ -67,11 +67,13 @@ std::shared_ptr<const Buffer> OfferedGradients::encoded(const Key& key, Offered&
   offered.encoded.resize(table_.block(key.block).chunks());
   std::shared_ptr<const Buffer>& encoded = offered.encoded[chunk];
   if (!encoded) {
-    const compress::EncodeContext context{.step = key.step,
+    const compress::EncodeContext context{.step = offered.work.step,
+                                          .run_steps = compression_.run_steps,
+                                          .epoch_steps = compression_.epoch_steps,
                                           .micro_batches = compression_.micro_batches,
                                           .summed = key.node.size(),
                                           .samples = compression_.samples};
-    encoded = compressor_.encode(context, size_t{key.block} * kBlockChunks + chunk, values);
+    encoded = compressor_.encode(context, key.step, size_t{key.block} * kBlockChunks + chunk, values);
   }
   return encoded;
 }

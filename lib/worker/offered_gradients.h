@@ -23,6 +23,7 @@ struct Compression {
   std::shared_ptr<const compress::Method> method;  // null: as they are
   uint32_t micro_batches = 1;                      // K
   double samples = 1;                              // of a micro-batch
+  int64_t run_steps = 0, epoch_steps = 0;
 };
 
 class OfferedGradients {

@@ -103,11 +103,12 @@ TEST(Methods, SameBitsEverywhere) {
   const std::pair<std::string, std::string> known[] = {
       {"\"fp16\"", "20e0780eb9ec6805"},
       {"\"bf16\"", "a59eb4bcc36c0fc6"},
-      {"\"1bit\"", "b0d7fba7a0fed21d"},
-      {"\"2bit\"", "ee5e32918b0c468d"},
-      {"{ type = \"2bit\", threshold = \"auto\" }", "a6f72ea3184e4c91"},
-      {"\"topk\"", "0b07288ac83e7cc1"},
-      {"{ type = \"dgc\", clip_norm = 0.01, ratio = 0.01 }", "44f7f90d2a8acfa8"}};
+      {"\"1bit\"", "2c85072a8a78c794"},
+      {"\"2bit\"", "47c62661d60836e2"},
+      {"{ type = \"2bit\", threshold = 0.5 }", "ee5e32918b0c468d"},
+      {"\"topk\"", "fd0f4d0af573494e"},
+      {"{ type = \"dgc\", clip_norm = 0.01, ratio = 0.01 }", "b7f7499a0b54d668"},
+      {"{ type = \"dgc\", clip_norm = 0.01, ratio = 0.01, masking = true }", "44f7f90d2a8acfa8"}};
   for (const auto& [text, hash] : known) {
     Sender sender(text, 7001, {.momentum = 0.9});
     Sha256 digest;

@@ -71,6 +71,15 @@ TEST_F(RunCompressionTest, MomentumActsOnce) {
   EXPECT_EQ(folder_.read(kMlp, overrides)->optimizer.optimizer->slot_names().size(), 1u);
   overrides.back() = "train.compression=2bit";
   EXPECT_EQ(folder_.read(kMlp, overrides)->optimizer.optimizer->slot_names().size(), 1u);
+  for (const char* const method : {"train.compression=1bit", "train.compression=topk"}) {
+    overrides.back() = method;
+    EXPECT_TRUE(folder_.read(kMlp, overrides)->compression.gradients->takes_momentum());
+    EXPECT_TRUE(folder_.read(kMlp, overrides)->optimizer.optimizer->slot_names().empty());
+    overrides.push_back("optimizer.clip_norm=1");
+    EXPECT_FALSE(folder_.read(kMlp, overrides)->compression.gradients->takes_momentum());
+    EXPECT_EQ(folder_.read(kMlp, overrides)->optimizer.optimizer->slot_names().size(), 1u);
+    overrides.pop_back();
+  }
 }
 
 }  // namespace

@@ -112,8 +112,7 @@ TEST(TrafficEstimate, ModesThatPushOtherwise) {
 
 std::shared_ptr<const compress::Method> method(const char* name) {
   config::Diagnostics diagnostics;
-  return compress::read_method(config::Value(std::string(name), config::Position()), "compression",
-                               {.use = compress::MethodSetting::Use::kParameters}, diagnostics);
+  return compress::read_method(config::Value(std::string(name), config::Position()), "compression", {}, diagnostics);
 }
 
 TEST(TrafficEstimate, CompressionTakesItsOwnDirection) {
@@ -130,14 +129,15 @@ TEST(TrafficEstimate, CompressionTakesItsOwnDirection) {
   EXPECT_EQ(t.workers[0], (Traffic{kAll + 100, kAll / 2 + 100}));
 }
 
+// Of a method that warms up what it takes from then on.
 TEST(TrafficEstimate, CompressedChunkByChunk) {
   const int64_t elements = 2 * kChunkElements + 100;
   TravelForm form;
   form.gradients = method("topk");
   const auto t = estimate_traffic({{"w", {elements}, ParameterKind::kTrainable}}, Placement::kPs,
                                   {.ps = 1, .workers = 1}, 1, {}, form);
-  EXPECT_EQ(t.workers[0].sent,
-            static_cast<double>(2 * form.gradients->most_bytes(kChunkElements) + form.gradients->most_bytes(100)));
+  EXPECT_EQ(t.workers[0].sent, static_cast<double>(2 * form.gradients->lasting_bytes(kChunkElements) +
+                                                   form.gradients->lasting_bytes(100)));
   EXPECT_LT(t.workers[0].sent, t.workers[0].received / 30);
 }
 

@@ -286,6 +286,29 @@ TEST_F(CompressionTest, UpdatesOfSomethingElseAreNotTaken) {
   EXPECT_FALSE(bad);
 }
 
+// A worker whose share is no single node of the tree pushes several in a step: what arrives of them is what momentum
+// makes of their sum.
+TEST_F(CompressionTest, MomentumIsOfAStepNotOfAPush) {
+  const auto dgc = method("\"dgc\"", {.momentum = 0.5});
+  OfferedGradients offers(table_, {0}, post_, {.method = dgc, .micro_batches = 3});
+  std::vector<double> buffer(10);
+  for (int64_t step = 0; step < 4; ++step) {
+    std::vector<float> arrived(10);
+    for (double& b : buffer) b *= 0.5;
+    for (const ps::Node node : {ps::Node{0, 2}, ps::Node{2, 3}}) {
+      auto values = std::make_shared<std::vector<float>>(gradient(step, node.first, 0));
+      for (size_t i = 0; i < 10; ++i) buffer[i] += double{(*values)[i]};
+      offers.offer({wire::StepKind::kTrain, step, node}, step, node, 0, values->data(), values);
+      post_.letters.clear();
+      ASSERT_TRUE(
+          offers.on(0, wire::Take{.step = step, .block = 0, .first = node.first, .last = node.last, .chunks = 1}));
+      ASSERT_EQ(post_.letters.size(), 1u);
+      dgc->codec().decode_add(post_.letters.front().payload.bytes, arrived);
+    }
+    for (size_t i = 0; i < 10; ++i) ASSERT_NEAR(double{arrived[i]}, buffer[i], 1e-6) << step;
+  }
+}
+
 // Asked twice for a chunk a worker sends the same bytes: what is not sent is kept once.
 TEST_F(CompressionTest, AChunkIsEncodedOnce) {
   make("\"2bit\"", "");
