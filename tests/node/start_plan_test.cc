@@ -141,11 +141,13 @@ TEST_F(StartPlanTest, MomentumAndWhatIsSentLater) {
     EXPECT_TRUE(plan_start(run, 1, OutFolder(folder.path() + "/out"), false, folder.files, log));
     return log.text();
   };
-  EXPECT_THAT(said("topk", "0.9"), AllOf(HasSubstr("momentum = 0.9"), HasSubstr("'topk'")));
-  EXPECT_THAT(said("{type=\"2bit\",threshold=\"auto\"}", "0.5"), HasSubstr("'2bit'"));
-  EXPECT_EQ(said("topk", "0.4"), "");
+  EXPECT_THAT(said("2bit", "0.9"), AllOf(HasSubstr("momentum = 0.9"), HasSubstr("'2bit'")));
+  EXPECT_THAT(said("{type=\"2bit\",threshold=0.5}", "0.5"), HasSubstr("'2bit'"));
+  EXPECT_EQ(said("2bit", "0.4"), "");
   EXPECT_EQ(said("bf16", "0.9"), "") << "all is sent at once";
-  EXPECT_EQ(said("dgc", "0.9"), "") << "the momentum acts before the choice";
+  for (const char* method : {"1bit", "topk", "dgc"})
+    EXPECT_EQ(said(method, "0.9"), "") << method << ": the momentum acts before the choice";
+  EXPECT_THAT(said("topk", "0.9,clip_norm=1"), HasSubstr("'topk'")) << "it is the servers', who clip before it";
 }
 
 TEST(OutFolder, MakesAFolderAndRefusesEveryTraceOfARun) {
