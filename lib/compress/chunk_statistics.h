@@ -11,8 +11,8 @@ struct Sizes {
 };
 // residual[i] += values[i]; of what comes out.
 Sizes add_to_residual(float* residual, const float* values, size_t n);
-// Σ |values[i]|, in fp64.
-double sum_of_sizes(const float* values, size_t n);
+// Of what is there.
+Sizes sizes_of(const float* values, size_t n);
 // Σ values[i]², in fp64.
 double sum_of_squares(const float* values, size_t n);
 

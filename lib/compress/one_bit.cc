@@ -90,14 +90,9 @@ class OneBit final : public Method {
                 MutableByteSpan out) const override {
     const size_t n = values.size(), groups = n / kGroup, m = n % kGroup, w = (m + kBits - 1) / kBits;
     float* const x = state[0];
-    double sum;
-    if (momentum_) {
-      momentum_->add(c, 1, values, state[1], x);
-      sum = sum_of_sizes(x, n);
-    } else {
-      sum = add_to_residual(x, values.data(), n).sum;
-    }
-    const double mean = sum / static_cast<double>(n);
+    if (momentum_) momentum_->add(c, 1, values, state[1], x);
+    const Sizes sizes = momentum_ ? sizes_of(x, n) : add_to_residual(x, values.data(), n);
+    const double mean = sizes.sum / static_cast<double>(n);
     const bool finite = mean <= static_cast<double>(kMost);
     const float scale = finite ? static_cast<float>(mean) : std::numeric_limits<float>::quiet_NaN();
     store_le(out.data(), scale);

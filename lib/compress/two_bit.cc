@@ -15,7 +15,8 @@
 // -t, 0, +t: from t/2 on, so that what is kept of a value below 3t/2 is at most t/2. Of exponentially distributed sizes
 // that is the quantizer of three levels with the least square of the error (Lloyd 1982: t is the mean of the sizes from
 // t/2 on), of normally distributed ones within 2 % of it. What is kept is always smaller than what there was: error
-// feedback holds, whatever the scale of the gradients.
+// feedback holds, whatever the scale of the gradients. The momentum of SGD acts ahead of that, at the sender, unless
+// servers clip the norm of gradients: at the servers it would go on moving by what comes late.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -26,6 +27,7 @@
 #include "compress/chunk_statistics.h"
 #include "compress/method.h"
 #include "compress/packed_codes.h"
+#include "compress/sender_momentum.h"
 
 namespace dtrain::compress {
 namespace {
@@ -109,17 +111,24 @@ class TwoBitCodec final : public Codec {
 
 const TwoBitCodec codec_of_two_bit;
 
+void forget_what_is_not_finite(float* u, size_t n) {
+  for (size_t i = 0; i < n; ++i) u[i] = std::isfinite(u[i]) ? u[i] : 0.0f;
+}
+
 class TwoBit final : public Method {
  public:
-  explicit TwoBit(std::optional<double> threshold) : threshold_(threshold) {}
+  TwoBit(std::optional<double> threshold, std::optional<SenderMomentum> momentum)
+      : threshold_(threshold), momentum_(momentum) {}
   const Codec& codec() const override { return codec_of_two_bit; }
-  size_t state_arrays() const override { return 1; }
+  size_t state_arrays() const override { return momentum_ ? 2 : 1; }
+  bool takes_momentum() const override { return momentum_.has_value(); }
   size_t most_bytes(size_t n) const override { return bytes_of(n); }
   size_t encode(const EncodeContext& c, std::span<const float> values, float* const* state,
                 MutableByteSpan out) const override {
     const size_t n = values.size(), groups = n / kGroup, m = n % kGroup, w = (m + 15) / 16;
     float* const r = state[0];
-    const Sizes sizes = add_to_residual(r, values.data(), n);
+    if (momentum_) momentum_->add(c, 1, values, state[1], r);
+    const Sizes sizes = momentum_ ? sizes_of(r, n) : add_to_residual(r, values.data(), n);
     const Levels k = levels(c, sizes);
     store_le(out.data(), k.t);
     uint32_t words[kLanes * 16];
@@ -135,6 +144,7 @@ class TwoBit final : public Method {
       tail[i] = rest_of(tail[i], k);
     }
     std::memcpy(out.data() + 4 + groups * 4 * kLanes, words, 4 * w);
+    if (momentum_ && !std::isfinite(sizes.sum)) forget_what_is_not_finite(state[1], n);
     return bytes_of(n);
   }
 
@@ -148,12 +158,14 @@ class TwoBit final : public Method {
   }
 
   const std::optional<double> threshold_;
+  const std::optional<SenderMomentum> momentum_;
 };
 
-std::unique_ptr<Method> make(config::TableReader& reader, const MethodSetting&) {
-  if (reader.is_word("threshold", "auto") || !reader.has("threshold")) return std::make_unique<TwoBit>(std::nullopt);
+std::unique_ptr<Method> make(config::TableReader& reader, const MethodSetting& setting) {
+  if (reader.is_word("threshold", "auto") || !reader.has("threshold"))
+    return std::make_unique<TwoBit>(std::nullopt, SenderMomentum::of(setting));
   const double threshold = reader.positive_number("threshold", 0.5);
-  return std::make_unique<TwoBit>(threshold);
+  return std::make_unique<TwoBit>(threshold, std::nullopt);
 }
 
 [[maybe_unused]] const bool registered =

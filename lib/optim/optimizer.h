@@ -39,7 +39,7 @@ class Optimizer {
   virtual std::vector<std::string> slot_names() const = 0;
   size_t slots() const { return slot_names().size(); }
 
-  // For senders that apply momentum before they choose what to send (compress/dgc.cc): it, and the optimizer that is
+  // For senders that apply momentum before they choose what to send (compress/sender_momentum.h): it, and the optimizer that is
   // then left for the gradients that arrive. Without one where momentum is of another kind.
   struct SplitMomentum {
     double momentum = 0;

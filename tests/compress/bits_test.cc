@@ -187,15 +187,17 @@ TEST(OneBit, IsTheSignTimesTheMeanWithErrorFeedback) {
   }
 }
 
-TEST(OneBit, MomentumActsAheadOfIt) {
-  const size_t n = 1000;
-  Sender sender("\"1bit\"", n, {.momentum = 0.9}), plain("\"1bit\"", n);
-  std::vector<float> u(n);
-  for (uint32_t step = 0; step < 10; ++step) {
-    const std::vector<float> g = normal(n, step, 0.01f);
-    for (size_t i = 0; i < n; ++i) u[i] = 0.9f * u[i] + g[i];
-    const std::vector<float> sent = sender.send(g), wanted = plain.send(u);
-    for (size_t i = 0; i < n; ++i) ASSERT_NEAR(sent[i], wanted[i], 1e-6 * std::fabs(wanted[i])) << step;
+TEST(Bits, MomentumActsAheadOfThem) {
+  for (const char* name : {"\"1bit\"", "\"2bit\""}) {
+    for (const size_t n : kSizes) {
+      Sender sender(name, n, {.momentum = 0.5}), plain(name, n);
+      std::vector<float> u(n);
+      for (uint32_t step = 0; step < 10; ++step) {
+        std::vector<float> g = normal(n, step, 0.4f);
+        for (size_t i = 0; i < n; ++i) u[i] = 0.5f * u[i] + g[i];
+        ASSERT_EQ(sender.encode(g), plain.encode(u)) << name << " " << n << " step " << step;
+      }
+    }
   }
 }
 

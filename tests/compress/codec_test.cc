@@ -104,7 +104,7 @@ TEST(Methods, SameBitsEverywhere) {
       {"\"fp16\"", "20e0780eb9ec6805"},
       {"\"bf16\"", "a59eb4bcc36c0fc6"},
       {"\"1bit\"", "2c85072a8a78c794"},
-      {"\"2bit\"", "47c62661d60836e2"},
+      {"\"2bit\"", "9648c9b621eaf175"},
       {"{ type = \"2bit\", threshold = 0.5 }", "ee5e32918b0c468d"},
       {"\"topk\"", "fd0f4d0af573494e"},
       {"{ type = \"dgc\", clip_norm = 0.01, ratio = 0.01 }", "b7f7499a0b54d668"},

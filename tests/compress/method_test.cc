@@ -27,14 +27,15 @@ TEST(ReadMethod, WhoTakesTheMomentum) {
   const auto takes = [&](const char* text, const MethodSetting& setting) {
     return read_text(text, diagnostics, setting)->takes_momentum();
   };
-  for (const char* text : {"\"1bit\"", "\"topk\""}) {
+  for (const char* text : {"\"1bit\"", "\"2bit\"", "\"topk\""}) {
     EXPECT_TRUE(takes(text, {.momentum = 0.9}));
     EXPECT_FALSE(takes(text, {}));
     EXPECT_FALSE(takes(text, {.momentum = 0.9, .clip_norm = true}));
     EXPECT_FALSE(takes(text, {.use = MethodSetting::Use::kParameters, .momentum = 0.9}));
   }
   EXPECT_TRUE(takes("\"dgc\"", {}));
-  for (const char* text : {"\"2bit\"", "\"fp16\"", "\"bf16\""}) EXPECT_FALSE(takes(text, {.momentum = 0.9}));
+  for (const char* text : {"{ type = \"2bit\", threshold = 0.5 }", "\"fp16\"", "\"bf16\""})
+    EXPECT_FALSE(takes(text, {.momentum = 0.9})) << text;
 }
 
 TEST(ReadMethod, MistakesHaveAPlaceAndAWayOut) {

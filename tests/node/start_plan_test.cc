@@ -141,11 +141,12 @@ TEST_F(StartPlanTest, MomentumAndWhatIsSentLater) {
     EXPECT_TRUE(plan_start(run, 1, OutFolder(folder.path() + "/out"), false, folder.files, log));
     return log.text();
   };
-  EXPECT_THAT(said("2bit", "0.9"), AllOf(HasSubstr("momentum = 0.9"), HasSubstr("'2bit'")));
-  EXPECT_THAT(said("{type=\"2bit\",threshold=0.5}", "0.5"), HasSubstr("'2bit'"));
-  EXPECT_EQ(said("2bit", "0.4"), "");
+  const char* const mxnets = "{type=\"2bit\",threshold=0.5}";
+  EXPECT_THAT(said(mxnets, "0.9"), AllOf(HasSubstr("momentum = 0.9"), HasSubstr("'2bit'")));
+  EXPECT_THAT(said(mxnets, "0.5"), HasSubstr("'2bit'"));
+  EXPECT_EQ(said(mxnets, "0.4"), "");
   EXPECT_EQ(said("bf16", "0.9"), "") << "all is sent at once";
-  for (const char* method : {"1bit", "topk", "dgc"})
+  for (const char* method : {"1bit", "2bit", "topk", "dgc"})
     EXPECT_EQ(said(method, "0.9"), "") << method << ": the momentum acts before the choice";
   EXPECT_THAT(said("topk", "0.9,clip_norm=1"), HasSubstr("'topk'")) << "it is the servers', who clip before it";
 }
