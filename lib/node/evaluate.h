@@ -1,18 +1,13 @@
 // Loss and accuracy of given parameters over a whole data set, in this process, every sample once.
 #pragma once
 
-#include <functional>
-
 #include "base/result.h"
 #include "data/dataset.h"
-#include "node/row_source.h"
+#include "node/local_model.h"
 #include "node/run_definition.h"
 #include "tensor/metrics.h"
 
 namespace dtrain::node {
-
-// Fills a parameter's values.
-using ParameterSource = std::function<Status(const ParameterInfo&, std::span<float>)>;
 
 // `batch` samples at a time, read ahead on `threads` threads; `data` fits the network of `run`. `rows`: of
 // sparse tables, where there are any.

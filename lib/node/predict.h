@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "data/dataset.h"
-#include "node/evaluate.h"
+#include "node/local_model.h"
 #include "node/run_definition.h"
 
 namespace dtrain::node {
