@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "checkpoint/model_file.h"
+#include "cluster/tf_config.h"
 #include "cluster_flags.h"
 #include "commands.h"
 #include "node/arithmetic.h"
@@ -41,6 +42,11 @@ observe::ProgressMode progress_mode(const std::string& wanted) {
 
 Result<std::optional<std::pair<cluster::ClusterSpec, cluster::Task>>> place(const TaskFlags& flags) {
   DTRAIN_TRY_ASSIGN(auto spec, flags.cluster.read());
+  const char* const tf_config = std::getenv("TF_CONFIG");
+  if (!spec && tf_config && flags.job.empty() && flags.task < 0) {
+    DTRAIN_TRY_ASSIGN(auto placed, cluster::parse_tf_config(tf_config, flags.cluster.spec.options));
+    if (placed) return std::optional(std::make_pair(std::move(placed->spec), std::move(placed->self)));
+  }
   if (!spec) {
     if (!flags.job.empty() || flags.task >= 0)
       return fail(ExitCode::kUsage,
@@ -92,6 +98,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   observe::TaskLog log(stderr, solo || flags.launched ? "" : cluster::to_string(self) + ": ");
   observe::Progress progress(stderr, progress_mode(flags.run.progress), colour);
   log.before_line([&progress] { progress.leave_line(); });
+  if (!solo && flags.job.empty()) log.info("the cluster and this task are those of TF_CONFIG in the environment");
 
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
   std::shared_ptr<const node::NetworkSplit> split;

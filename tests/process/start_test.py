@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tasks that are started by hand: in any order, with the wrong file, on a port in use, with strangers at the door."""
-import os, random, re, signal, socket, unittest
+import json, os, random, re, signal, socket, unittest
 
 import cluster
 
@@ -53,6 +53,26 @@ class AnyOrder(cluster.ProcessTest):
         self.assert_all_done([self.start("run", self.run_toml, *hosts, "--job_name", job, "--task_index", 0, "--out",
                                          self.path("lists")) for job in ("worker", "ps")])
         self.assertEqual(self.model_hash("lists"), want)
+
+    def test_tensorflows_environment(self):
+        want = self.train(out="one")
+        spec = {"chief": [f"127.0.0.1:{p}" for p in cluster.free_ports(1)], "worker": [], "ps": []}
+        ports = cluster.free_ports(3)
+        spec["worker"], spec["ps"] = [f"127.0.0.1:{ports[0]}"], [f"127.0.0.1:{p}" for p in ports[1:]]
+        tasks = [self.start("run", self.run_toml, "--out", self.path("tf"), env={"TF_CONFIG": json.dumps(
+            {"cluster": spec, "task": {"type": job, "index": index}})})
+            for job, index in (("worker", 0), ("ps", 1), ("chief", 0), ("ps", 0))]
+        self.assert_all_done(tasks)
+        self.assertEqual(self.model_hash("tf"), want)
+        self.assertIn("/job:worker/task:1: the cluster and this task are those of TF_CONFIG", tasks[0].err)
+        # Flags go before it, and without a cluster there is one process.
+        flags = ["--cluster_spec", f"worker|127.0.0.1:{ports[0]}", "--job_name", "worker", "--task_id", "0"]
+        self.dtrain("run", self.run_toml, *flags, "--out", self.path("flags"), env={"TF_CONFIG": "{"})
+        self.dtrain("run", self.run_toml, "--out", self.path("solo"), env={"TF_CONFIG": "{}"})
+        self.assertEqual(self.model_hash("solo"), want)
+        bad = self.dtrain("run", self.run_toml, "--out", self.path("bad"), env={"TF_CONFIG": "{"}, expect=2)
+        self.assertIn("TF_CONFIG in the environment: it is no JSON object", bad.err)
+        self.assertFalse(os.path.exists(self.path("bad")))
 
     def test_launch_takes_a_cluster_file(self):
         want = self.train(out="one")
