@@ -9,90 +9,14 @@
 #include "node/full_batch_feed.h"
 #include "node/server_pool.h"
 #include "node/sparse_tables.h"
+#include "proto-free-wire/codec.h"
+#include "proto-free-wire/receiver.h"
 
 namespace dtrain::node {
 namespace {
 
 // How long a task waits for the coordinator's word when a server is gone.
 constexpr Nanoseconds kWordFromCoordinator = 5 * kSecond;
-
-enum class Role { kCoordinator, kServer, kWorker, kDesk, kTask };
-
-// Which role of a task a message is for. Without a default: the compiler names a message that has no place here.
-Role receiver(const wire::Message& message) {
-  using T = wire::MessageType;
-  switch (std::visit([](const auto& m) { return m.kType; }, message)) {
-    case T::kJoin:
-    case T::kReady:
-    case T::kCommitted:
-    case T::kNormPartial:
-    case T::kSnapshotDone:
-    case T::kMetricNode:
-    case T::kStopped:
-    case T::kFailure:
-    case T::kShardPart:
-    case T::kWorkDone:
-    case T::kVectorDots:
-      return Role::kCoordinator;
-    case T::kRates:
-    case T::kNormFactor:
-    case T::kVectorOrder:
-    case T::kSnapshot:
-    case T::kOffer:
-    case T::kNodeChunk:
-    case T::kPull:
-    case T::kRowPull:
-    case T::kRowPush:
-      return Role::kServer;
-    case T::kAssign:
-    case T::kWorkerRates:
-    case T::kTake:
-    case T::kAbsorbed:
-    case T::kParameterChunk:
-    case T::kGone:
-    case T::kStageValue:
-    case T::kStageDone:
-    case T::kRows:
-    case T::kRowsGone:
-    case T::kRowsTaken:
-      return Role::kWorker;
-    case T::kTaskStatus:
-    case T::kPutStaged:
-    case T::kPutOrder:
-      return Role::kDesk;
-    case T::kBegin:
-    case T::kStop:
-      return Role::kTask;
-    // Of connections, and of guests, whom the desk meets before.
-    case T::kHello:
-    case T::kWelcome:
-    case T::kRefuse:
-    case T::kHeartbeat:
-    case T::kMemoryOffered:
-    case T::kMemoryShared:
-    case T::kMemoryGone:
-    case T::kMemoryRead:
-    case T::kGuest:
-    case T::kAskRun:
-    case T::kRunInfo:
-    case T::kTaskPlace:
-    case T::kNamedTensor:
-    case T::kAskStanding:
-    case T::kStanding:
-    case T::kRead:
-    case T::kTensorChunk:
-    case T::kReadDone:
-    case T::kPut:
-    case T::kPutRanges:
-    case T::kPutChunk:
-    case T::kPutDone:
-    case T::kAskStatus:
-    case T::kStatusRow:
-    case T::kStatusEnd:
-      break;
-  }
-  return Role::kTask;
-}
 
 std::vector<wire::Rank> ranks_of(const cluster::ClusterSpec& spec, const std::vector<cluster::Task>& tasks) {
   std::vector<wire::Rank> ranks;
@@ -267,8 +191,8 @@ void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan pa
     around_.log.debug("a guest is cut off: {}", status.error().message);
     return around_.transport.disconnect(from, status.error().message);
   }
-  switch (receiver(message)) {
-    case Role::kCoordinator:
+  switch (wire::receiver(wire::type_of(message))) {
+    case wire::Receiver::kCoordinator:
       if (!coordinator_) break;
       coordinator_->set_now(around_.clock.now());
       if (const auto* part = std::get_if<wire::ShardPart>(&message))
@@ -277,16 +201,18 @@ void Task::on_message(wire::Rank from, const wire::Message& message, ByteSpan pa
         status = coordinator_->on_message(from, message);
       if (desk_) desk_->on_progress(around_.clock.now());
       break;
-    case Role::kServer:
+    case wire::Receiver::kServer:
       if (server_) status = server_->on_message(from, message, payload);
       break;
-    case Role::kWorker:
+    case wire::Receiver::kWorker:
       if (working_) status = around_.driver.deliver(from, message, payload);
       break;
-    case Role::kDesk:
+    case wire::Receiver::kDesk:
       if (desk_) status = desk_->on_message(from, message, payload, around_.clock.now());
       break;
-    case Role::kTask:
+    case wire::Receiver::kConnection:
+      break;
+    case wire::Receiver::kTask:
       if (from != coordinator_rank()) break;
       if (const auto* m = std::get_if<wire::Begin>(&message)) begin(*m);
       if (const auto* m = std::get_if<wire::Stop>(&message)) stop(*m);

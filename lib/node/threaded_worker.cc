@@ -9,12 +9,7 @@ void ThreadedWorker::begin(std::unique_ptr<WorkerSide> worker, Listener& listene
   listener_ = &listener;
   // Gradient memory comes back on the loop thread, sometimes under the mutex: the news takes the way of a message.
   worker_->pool().on_return([this] {
-    post_([this] {
-      std::unique_lock lock(mutex_);
-      const bool wake = woken();
-      lock.unlock();
-      if (wake) changed_.notify_one();
-    });
+    post_([this] { wake(std::unique_lock(mutex_)); });
   });
   thread_ = std::thread([this] { compute(); });
 }
@@ -22,19 +17,20 @@ void ThreadedWorker::begin(std::unique_ptr<WorkerSide> worker, Listener& listene
 Status ThreadedWorker::deliver(wire::Rank from, const wire::Message& message, ByteSpan payload) {
   std::unique_lock lock(mutex_);
   const Status status = worker_->on_message(from, message, payload);
-  const bool wake = woken();
-  lock.unlock();
-  if (wake) changed_.notify_one();
+  wake(std::move(lock));
   return status;
 }
 
+void ThreadedWorker::wake(std::unique_lock<std::mutex> lock) {
+  const bool come = awaited_ && (*awaited_)();
+  lock.unlock();
+  if (come) changed_.notify_one();
+}
+
 void ThreadedWorker::stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-    woken();
-  }
-  changed_.notify_one();
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  wake(std::move(lock));
   if (thread_.joinable()) thread_.join();
 }
 
@@ -66,16 +62,12 @@ std::optional<worker::Work> ThreadedWorker::wait_for_work() {
 
 bool ThreadedWorker::wait_locked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over,
                                  std::optional<std::chrono::steady_clock::time_point> until) {
-  Awaited awaited{over, over()};
-  if (awaited.holds) return true;
-  awaited_ = &awaited;
-  // Once more under the lock: until this thread had it again the loop may have gone on, to another step for instance.
-  const auto holds = [&] { return awaited.holds = awaited.holds && over(); };
+  awaited_ = &over;
   bool came = true;
   if (until)
-    came = changed_.wait_until(lock, *until, holds);
+    came = changed_.wait_until(lock, *until, over);
   else
-    changed_.wait(lock, holds);
+    changed_.wait(lock, over);
   awaited_ = nullptr;
   return came;
 }

@@ -41,16 +41,11 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
 
   void compute();
   std::optional<worker::Work> wait_for_work();
-  // Waits under the mutex until `over()`; false if `until` comes first.
+  // Waits under the mutex until `over()`; false if `until` comes first. Both threads ask it, again and again.
   bool wait_locked(std::unique_lock<std::mutex>& lock, const std::function<bool()>& over,
                    std::optional<std::chrono::steady_clock::time_point> until = std::nullopt);
-  // What the compute thread waits for. A condition that holds is not asked again: it may have taken what it waited for.
-  struct Awaited {
-    const std::function<bool()>& condition;
-    bool holds = false;
-  };
-  // After a change by the loop, under the mutex: whether the compute thread is to be woken.
-  bool woken() { return awaited_ && !awaited_->holds && (awaited_->holds = awaited_->condition()); }
+  // After a change by the loop: unlocks, and wakes the compute thread if what it waits for has come.
+  void wake(std::unique_lock<std::mutex> lock);
   // Waits until `done()`, called under the mutex, holds; an error where the work is of no use any more.
   Status wait(const worker::Work& work, const std::function<bool()>& done);
   Status wait_until(const worker::Work& work, const std::function<bool()>& done,
@@ -77,8 +72,8 @@ class ThreadedWorker final : public WorkerDriver, private worker::StepPort {
   Listener* listener_ = nullptr;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool stopping_ = false;        // under mutex_
-  Awaited* awaited_ = nullptr;  // under mutex_
+  bool stopping_ = false;                           // under mutex_
+  const std::function<bool()>* awaited_ = nullptr;  // under mutex_: what the compute thread waits for
   // When the work in progress was begun, and how long the last one took. Only how patient it is depends on them.
   std::chrono::steady_clock::time_point began_;
   std::chrono::steady_clock::duration took_{}, waited_{};

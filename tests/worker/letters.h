@@ -35,6 +35,15 @@ class Letters final : public wire::Outbox {
     std::erase_if(letters, [](const Letter& letter) { return std::holds_alternative<M>(letter.message); });
     return out;
   }
+  // The same, each with whom it is for.
+  template <typename M>
+  std::vector<std::pair<wire::Rank, M>> take_addressed() {
+    std::vector<std::pair<wire::Rank, M>> out;
+    for (const Letter& letter : letters)
+      if (const M* m = std::get_if<M>(&letter.message)) out.emplace_back(letter.to, *m);
+    take<M>();
+    return out;
+  }
   void clear() { letters.clear(); }
   std::deque<Letter> letters;
 };

@@ -3,35 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
-
+#include "tests/worker/letters.h"
 #include "worker/sync_protocol.h"
 
 namespace dtrain::worker {
 namespace {
-
-class Sent final : public wire::Outbox {
- public:
-  struct Letter {
-    wire::Rank to;
-    wire::Message message;
-    wire::Payload payload;
-  };
-  void send(wire::Rank to, wire::Message message, wire::Payload payload) override {
-    letters.push_back({to, std::move(message), std::move(payload)});
-  }
-  template <typename M>
-  std::vector<std::pair<wire::Rank, M>> take() {
-    std::vector<std::pair<wire::Rank, M>> out;
-    std::erase_if(letters, [&](const Letter& l) {
-      const M* m = std::get_if<M>(&l.message);
-      if (m) out.emplace_back(l.to, *m);
-      return m != nullptr;
-    });
-    return out;
-  }
-  std::deque<Letter> letters;
-};
 
 constexpr wire::Rank kFirst = 3, kSecond = 5;
 
@@ -57,7 +33,7 @@ class RowExchangeTest : public testing::Test {
   }
 
   const ps::RowSpace space_{tables(), 2};
-  Sent sent_;
+  Letters sent_;
   RowExchange exchange_{space_, {kFirst, kSecond}, sent_};
   std::vector<float> memory_[2];
   const Work work_{wire::StepKind::kTrain, 4, {0, 1}};
@@ -68,7 +44,7 @@ TEST_F(RowExchangeTest, PutsRowsWhereTheyBelongInAnyOrderOfAnswers) {
   for (uint64_t r = 0; r < 60'000; ++r) rows.push_back(r + r / 3);
   for (uint64_t r = 0; r < 50; r += 7) rows.push_back(100'000 + r);
   pull(4, rows);
-  auto pulls = sent_.take<wire::RowPull>();
+  auto pulls = sent_.take_addressed<wire::RowPull>();
   EXPECT_GE(pulls.size(), 4u) << "they do not fit into one message a server";
   std::reverse(pulls.begin(), pulls.end());
   for (const auto& [to, m] : pulls) {
@@ -91,7 +67,7 @@ TEST_F(RowExchangeTest, PutsRowsWhereTheyBelongInAnyOrderOfAnswers) {
 
 TEST_F(RowExchangeTest, EveryServerIsAskedForSomethingIfOnlyNothing) {
   pull(4, {});
-  const auto pulls = sent_.take<wire::RowPull>();
+  const auto pulls = sent_.take_addressed<wire::RowPull>();
   ASSERT_EQ(pulls.size(), 2u);
   EXPECT_FALSE(exchange_.arrived());
   for (const auto& [to, m] : pulls) ASSERT_TRUE(answer(to, m));
@@ -99,18 +75,18 @@ TEST_F(RowExchangeTest, EveryServerIsAskedForSomethingIfOnlyNothing) {
   float none = 0;
   const float* gradients[] = {&none, &none};
   exchange_.push(work_, 0, {}, gradients);
-  EXPECT_EQ(sent_.take<wire::RowPush>().size(), 2u);
+  EXPECT_EQ(sent_.take_addressed<wire::RowPush>().size(), 2u);
   EXPECT_EQ(exchange_.unanswered(work_), 2u);
 }
 
 TEST_F(RowExchangeTest, AnswersToEarlierPullsAreOfNoUse) {
   pull(4, {1, 2, 3});
-  const auto old = sent_.take<wire::RowPull>();
+  const auto old = sent_.take_addressed<wire::RowPull>();
   pull(5, {7, 8, 9});
   for (const auto& [to, m] : old) ASSERT_TRUE(answer(to, m));
   EXPECT_FALSE(exchange_.arrived());
   EXPECT_EQ(memory_[0][0], -1.0f);
-  const auto now = sent_.take<wire::RowPull>();
+  const auto now = sent_.take_addressed<wire::RowPull>();
   exchange_.forget();
   for (const auto& [to, m] : now) ASSERT_TRUE(answer(to, m));
   EXPECT_EQ(memory_[0][0], -1.0f) << "after forget() nothing is written";
@@ -127,7 +103,7 @@ TEST_F(RowExchangeTest, GradientsGoToTheirServersInParts) {
   exchange_.push(work_, 2, rows, gradients);
   std::map<wire::Rank, uint32_t> parts;
   size_t pushed = 0;
-  for (const Sent::Letter& l : sent_.letters) {
+  for (const Letters::Letter& l : sent_.letters) {
     const auto& m = std::get<wire::RowPush>(l.message);
     EXPECT_EQ(m.step, 4);
     EXPECT_EQ(m.micro_batch, 2u);
@@ -142,7 +118,7 @@ TEST_F(RowExchangeTest, GradientsGoToTheirServersInParts) {
     pushed += m.rows.size();
   }
   EXPECT_EQ(pushed, rows.size());
-  for (const Sent::Letter& l : sent_.letters) EXPECT_EQ(std::get<wire::RowPush>(l.message).parts, parts[l.to]);
+  for (const Letters::Letter& l : sent_.letters) EXPECT_EQ(std::get<wire::RowPush>(l.message).parts, parts[l.to]);
   // A server answers once, for all parts.
   EXPECT_EQ(exchange_.unanswered(), 2u);
   EXPECT_EQ(**exchange_.on(kFirst, wire::RowsTaken{4, 2, 4}), work_);
@@ -154,7 +130,7 @@ TEST_F(RowExchangeTest, GradientsGoToTheirServersInParts) {
 
 TEST_F(RowExchangeTest, WhatNobodyAskedForIsAnError) {
   pull(4, {1, 2, 3});
-  const auto pulls = sent_.take<wire::RowPull>();
+  const auto pulls = sent_.take_addressed<wire::RowPull>();
   const wire::RowPull& m = pulls[0].second;
   const std::vector<float> values(100);
   const auto bytes = std::as_bytes(std::span(values));
@@ -169,7 +145,7 @@ TEST_F(RowExchangeTest, WhatNobodyAskedForIsAnError) {
 
 // A block at the next version does not say that all rows have it: a worker that ran ahead turns back for a share.
 TEST(SyncProtocolWithRows, TurnsBackForAShareOfTheStepBefore) {
-  Sent sent;
+  Letters sent;
   std::vector<float> memory(4);
   const ps::BlockTable table({{"t", {10, 2}, ParameterKind::kSparse}, {"fc", {4}, ParameterKind::kTrainable}}, 1);
   SyncProtocol protocol(
@@ -196,7 +172,7 @@ TEST(SyncProtocolWithRows, TurnsBackForAShareOfTheStepBefore) {
   protocol.pull_rows(*work, std::vector<uint64_t>{4}, into);
   EXPECT_FALSE(protocol.rows_ready());
   const std::vector<float> values{1, 2};
-  const auto pull = sent.take<wire::RowPull>().at(0).second;
+  const auto pull = sent.take_addressed<wire::RowPull>().at(0).second;
   ASSERT_TRUE(protocol.on_message(0, wire::Rows{pull.round, pull.part, 0}, std::as_bytes(std::span(values))));
   EXPECT_TRUE(protocol.rows_ready());
   EXPECT_EQ(row[1], 2.0f);
@@ -206,9 +182,9 @@ TEST(SyncProtocolWithRows, TurnsBackForAShareOfTheStepBefore) {
   protocol.gradient(*work, {1, 0, 4, memory.data()}, nullptr);
   protocol.finished(*work);
   ASSERT_TRUE(protocol.on_message(0, wire::Absorbed{.step = 0, .block = 0, .first = 0, .last = 1, .version = 0}));
-  EXPECT_TRUE(sent.take<wire::WorkDone>().empty()) << "the rows are not taken";
+  EXPECT_TRUE(sent.take_addressed<wire::WorkDone>().empty()) << "the rows are not taken";
   ASSERT_TRUE(protocol.on_message(0, wire::RowsTaken{0, 0, 0}));
-  EXPECT_EQ(sent.take<wire::WorkDone>().size(), 1u);
+  EXPECT_EQ(sent.take_addressed<wire::WorkDone>().size(), 1u);
   give(1);  // the block's other micro-batch came from a worker that died before its rows did
   ASSERT_TRUE(protocol.next_work());
   EXPECT_EQ(protocol.next_work()->step, 1);

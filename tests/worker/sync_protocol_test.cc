@@ -61,6 +61,17 @@ class SyncProtocolTest : public testing::Test {
     }
     return out;
   }
+  // Starts the next work and says its metrics.
+  Work begin_next() {
+    const Work work = *protocol_.next_work();
+    protocol_.started(work);
+    protocol_.metrics(work, {});
+    return work;
+  }
+  void hand_in(const Work& work, ParameterIndex parameter) {
+    const auto gradient = std::make_shared<std::vector<float>>(memory_[static_cast<size_t>(parameter)].size(), 1.0F);
+    protocol_.gradient(work, {parameter, 0, static_cast<int64_t>(gradient->size()), gradient->data()}, gradient);
+  }
   bool ready(int64_t version) const {
     return protocol_.parameter_ready(0, version) && protocol_.parameter_ready(1, version) &&
            protocol_.parameter_ready(2, version);
@@ -150,28 +161,23 @@ TEST_F(SyncProtocolTest, SmallBlocksTravelAtOnceLargeOnesWhenTaken) {
 TEST_F(SyncProtocolTest, ABlockGoesOnToTheNextVersionWithItsGradient) {
   assign(0, 9, 0, 3);
   deliver_all(0, 7);
-  const auto gradients = std::make_shared<std::vector<float>>(70'000, 1.0F);
-  const Work first = *protocol_.next_work();
-  protocol_.started(first);
+  const Work first = begin_next();
   sent_.clear();
-  protocol_.metrics(first, {});
-  protocol_.gradient(first, {1, 0, 70'000, gradients->data()}, gradients);
+  hand_in(first, 1);
   EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre()) << "there is another node to be done of the step";
-  protocol_.gradient(first, {0, 0, 10, gradients->data()}, gradients);
+  hand_in(first, 0);
   protocol_.finished(first);
 
-  const Work last = *protocol_.next_work();
+  const Work last = begin_next();
   EXPECT_EQ(last, train(0, {2, 3}));
-  protocol_.started(last);
   sent_.clear();
-  protocol_.metrics(last, {});
-  protocol_.gradient(last, {1, 0, 70'000, gradients->data()}, gradients);
+  hand_in(last, 1);
   EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{1, 1, 0}));
   deliver(1, 1, 8);
   EXPECT_THAT(memory_[1], testing::Each(8)) << "while the rest is computed";
   EXPECT_THAT(memory_[0], testing::Each(7));
   EXPECT_FALSE(protocol_.parameter_ready(1, 0));
-  protocol_.gradient(last, {0, 0, 10, gradients->data()}, gradients);
+  hand_in(last, 0);
   protocol_.finished(last);
   EXPECT_THAT(sent_.all<wire::Pull>(), ElementsAre(wire::Pull{1, 1, 0}, wire::Pull{0, 1, 0}, wire::Pull{2, 1, 0}));
   EXPECT_EQ(protocol_.next_work(), train(1, {0, 2}));
@@ -182,12 +188,9 @@ TEST_F(SyncProtocolTest, ABlockGoesOnToTheNextVersionWithItsGradient) {
 TEST_F(SyncProtocolTest, WhatWasLetGoIsWantedAgainWhereThereIsMoreToDoOfTheStep) {
   assign(0, 9, 0, 2);
   deliver_all(0, 7);
-  const auto gradients = std::make_shared<std::vector<float>>(70'000, 1.0F);
-  const Work work = *protocol_.next_work();
-  protocol_.started(work);
-  protocol_.metrics(work, {});
-  protocol_.gradient(work, {1, 0, 70'000, gradients->data()}, gradients);
-  protocol_.gradient(work, {0, 0, 10, gradients->data()}, gradients);
+  const Work work = begin_next();
+  hand_in(work, 1);
+  hand_in(work, 0);
   deliver(1, 1, 8);
   assign(0, 9, 0, 4);  // somebody else is gone
   sent_.clear();
@@ -208,11 +211,8 @@ TEST_F(SyncProtocolTest, WhatWasLetGoIsWantedAgainWhereThereIsMoreToDoOfTheStep)
 TEST_F(SyncProtocolTest, ACancelledWorkKeepsWhatItHasNotHandedIn) {
   assign(0, 9, 0, 2);
   deliver_all(0, 7);
-  const auto gradients = std::make_shared<std::vector<float>>(70'000, 1.0F);
-  const Work work = *protocol_.next_work();
-  protocol_.started(work);
-  protocol_.metrics(work, {});
-  protocol_.gradient(work, {1, 0, 70'000, gradients->data()}, gradients);
+  const Work work = begin_next();
+  hand_in(work, 1);
   assign(3, 9, 0, 2);  // the others are far ahead
   EXPECT_TRUE(protocol_.cancelled(work));
   sent_.clear();

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "proto-free-wire/codec.h"
+#include "proto-free-wire/receiver.h"
 
 namespace dtrain::sim::scale {
 namespace {
@@ -14,84 +15,6 @@ constexpr uint64_t kSocketBuffer = 1u << 20;
 // Of control messages, in one write and in one turn of the loop.
 constexpr uint32_t kControlPerWrite = 64u << 10;
 constexpr int kMessagesPerTurn = 32;
-
-enum class Role { kCoordinator, kServer, kWorker, kTask };
-
-Role receiver(wire::MessageType type) {
-  using T = wire::MessageType;
-  switch (type) {
-    case T::kRates:
-    case T::kNormFactor:
-    case T::kSnapshot:
-    case T::kOffer:
-    case T::kNodeChunk:
-    case T::kPull:
-      return Role::kServer;
-    case T::kAssign:
-    case T::kTake:
-    case T::kAbsorbed:
-    case T::kParameterChunk:
-    case T::kGone:
-      return Role::kWorker;
-    case T::kBegin:
-    case T::kStop:
-      return Role::kTask;
-    case T::kJoin:
-    case T::kReady:
-    case T::kCommitted:
-    case T::kNormPartial:
-    case T::kSnapshotDone:
-    case T::kMetricNode:
-    case T::kStopped:
-    case T::kFailure:
-    case T::kWorkDone:
-      return Role::kCoordinator;
-    // Of connections, of guests, and of what is not simulated: sparse tables, split networks, full-batch optimizers,
-    // shards on other disks, workers that take steps of their own.
-    case T::kHello:
-    case T::kWelcome:
-    case T::kRefuse:
-    case T::kHeartbeat:
-    case T::kMemoryOffered:
-    case T::kMemoryShared:
-    case T::kMemoryGone:
-    case T::kMemoryRead:
-    case T::kGuest:
-    case T::kAskRun:
-    case T::kRunInfo:
-    case T::kTaskPlace:
-    case T::kNamedTensor:
-    case T::kAskStanding:
-    case T::kStanding:
-    case T::kRead:
-    case T::kTensorChunk:
-    case T::kReadDone:
-    case T::kPut:
-    case T::kPutRanges:
-    case T::kPutChunk:
-    case T::kPutDone:
-    case T::kPutStaged:
-    case T::kPutOrder:
-    case T::kAskStatus:
-    case T::kStatusRow:
-    case T::kStatusEnd:
-    case T::kTaskStatus:
-    case T::kShardPart:
-    case T::kVectorOrder:
-    case T::kVectorDots:
-    case T::kWorkerRates:
-    case T::kStageValue:
-    case T::kStageDone:
-    case T::kRowPull:
-    case T::kRows:
-    case T::kRowsGone:
-    case T::kRowPush:
-    case T::kRowsTaken:
-      break;
-  }
-  DTRAIN_CHECK(false, "a message of type {} is not simulated", static_cast<int>(type));
-  return Role::kTask;
-}
 
 }  // namespace
 
@@ -264,7 +187,7 @@ void Host::handle(uint32_t number) {
   }
   if (f.type == wire::MessageType::kParameterChunk && f.from == rank_) time += costs.add * f.payload;  // a copy
   use_loop(time);
-  if (receiver(f.type) == Role::kCoordinator) times_.coordinator = later(times_.coordinator, duration(time));
+  if (wire::receiver(f.type) == wire::Receiver::kCoordinator) times_.coordinator = later(times_.coordinator, duration(time));
 
   const uint64_t summed = server_ ? server_->counters().bytes_taken : 0;
   const uint64_t commits = server_ ? server_->counters().commits : 0;
@@ -282,17 +205,20 @@ void Host::handle(uint32_t number) {
 }
 
 Status Host::deliver(wire::Rank from, const wire::Message& message, ByteSpan payload) {
-  switch (receiver(wire::type_of(message))) {
-    case Role::kCoordinator:
+  switch (wire::receiver(wire::type_of(message))) {
+    case wire::Receiver::kCoordinator:
       return coordinator_->on_message(from, message);
-    case Role::kServer:
+    case wire::Receiver::kServer:
       return server_ ? server_->on_message(from, message, payload) : Status();
-    case Role::kWorker:
+    case wire::Receiver::kWorker:
       return compute_ ? compute_->on_message(from, message, payload, loop_free_) : Status();
-    case Role::kTask:
+    case wire::Receiver::kTask:
       if (std::holds_alternative<wire::Begin>(message)) begin();
       if (std::holds_alternative<wire::Stop>(message)) send(0, wire::Stopped{});
       break;
+    case wire::Receiver::kDesk:
+    case wire::Receiver::kConnection:
+      DTRAIN_CHECK(false, "a message of type {} is not simulated", static_cast<int>(wire::type_of(message)));
   }
   return {};
 }

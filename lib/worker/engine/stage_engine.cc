@@ -33,7 +33,7 @@ class StageEngine::Follower final : public graph::Observer {
 
   Status need_parameter(ParameterIndex p) override {
     DTRAIN_TRY(port_.await_parameter(work_, p));
-    engine_.note_version(p, work_.step);
+    engine_.versions_.note(p, work_.step);
     return {};
   }
   void metrics_ready() override { engine_.add_metrics(work_, micro_batch_, port_); }
@@ -72,7 +72,7 @@ StageEngine::StageEngine(std::span<const ParameterInfo> parameters, Setup setup,
       pool_(pool),
       exchange_(exchange),
       lanes_(setup_.lanes),
-      seen_(parameters.size(), -1) {}
+      versions_(parameters, setup_.train.get(), setup_.eval.get()) {}
 
 Status StageEngine::run(const Work& work, StepPort& port) {
   stage_ = &program(work).stage();
@@ -174,15 +174,6 @@ void StageEngine::add_metrics(const Work& work, uint32_t micro_batch, StepPort& 
 void StageEngine::finish(const Work& work, uint32_t micro_batch) {
   close_subtrees(work, micro_batch, [&](uint32_t, uint32_t right) { sets_.erase(right); });
   exchange_.done(micro_batch + 1);
-}
-
-void StageEngine::note_version(ParameterIndex p, int64_t version) {
-  int64_t& seen = seen_[static_cast<size_t>(p)];
-  if (parameters_[static_cast<size_t>(p)].kind == ParameterKind::kFrozen) version = 0;
-  if (seen == version) return;
-  seen = version;
-  setup_.train->parameter_changed(p);
-  if (setup_.eval) setup_.eval->parameter_changed(p);
 }
 
 }  // namespace dtrain::worker

@@ -19,6 +19,7 @@
 #include "graph/executable.h"
 #include "worker/engine/batch_feed.h"
 #include "worker/engine/gradient_pool.h"
+#include "worker/engine/known_versions.h"
 #include "worker/engine/step_port.h"
 #include "worker/stage_exchange.h"
 
@@ -65,7 +66,6 @@ class StageEngine {
   void finish(const Work& work, uint32_t micro_batch);
   void leave(const Work& work, uint32_t micro_batch, graph::ParameterOutput out, StepPort& port);
   void add_metrics(const Work& work, uint32_t micro_batch, StepPort& port);
-  void note_version(ParameterIndex p, int64_t version);
   graph::Executable& program(const Work& work) {
     return work.kind == wire::StepKind::kTrain ? *setup_.train : *setup_.eval;
   }
@@ -78,7 +78,7 @@ class StageEngine {
   GradientPool& pool_;
   StageExchange& exchange_;
   std::deque<Micro> lanes_;
-  std::vector<int64_t> seen_;  // version of each parameter that the executables know
+  KnownVersions versions_;
 
   // Of the work under way.
   const graph::Stage* stage_ = nullptr;

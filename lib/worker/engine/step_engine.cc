@@ -29,7 +29,7 @@ class StepEngine::Backward final : public graph::Observer {
   Status need_parameter(ParameterIndex p) override {
     if (engine_.sparse(p)) return port_.await_rows(work_);
     DTRAIN_TRY(port_.await_parameter(work_, p));
-    engine_.note_version(p, work_.step);
+    engine_.versions_.note(p, work_.step);
     return {};
   }
 
@@ -106,14 +106,22 @@ class StepEngine::Backward final : public graph::Observer {
 };
 
 StepEngine::StepEngine(std::span<const ParameterInfo> parameters, Setup setup, BatchFeed& feed, GradientPool& pool)
-    : parameters_(parameters), setup_(std::move(setup)), feed_(feed), pool_(pool), seen_(parameters.size(), -1) {
+    : parameters_(parameters),
+      setup_(std::move(setup)),
+      feed_(feed),
+      pool_(pool),
+      versions_(parameters, setup_.train.get(), setup_.eval.get()) {
   if (setup_.optimizer) own_.emplace(parameters_, setup_.optimizer);
+  if (!setup_.rows) return;
+  size_t table = 0;
+  for (size_t p = 0; p < parameters_.size(); ++p)
+    if (sparse(static_cast<ParameterIndex>(p))) setup_.values[p] = setup_.rows->values()[table++];
 }
 
 Status StepEngine::run(const Work& work, StepPort& port) {
   std::vector<Partial> partials;
   const bool rounds = own_ && work.kind == wire::StepKind::kTrain;
-  if (setup_.any_version) forget_versions();
+  if (setup_.any_version) versions_.forget();
   accrues_ |= !work.push;
   for (uint32_t m = work.node.first; m < work.node.last; ++m)
     DTRAIN_TRY(rounds ? run_round(work, m, port, partials) : run_micro_batch(work, m, port, partials));
@@ -140,9 +148,7 @@ Status StepEngine::run_micro_batch(const Work& work, uint32_t micro_batch, StepP
     DTRAIN_TRY(port.pull_rows(work, setup_.rows->rows(), setup_.rows->values()));
     feed.lookups = setup_.rows->lookups();
   }
-  const std::vector<const float*> values = this->values();
-  const std::vector<float*> outputs = this->outputs(running);
-  const graph::Binding binding{values, outputs, &metrics};
+  const graph::Binding binding{setup_.values, outputs(running), &metrics};
   const ops::RunContext context{setup_.seed, setup_.same_step ? 0 : work.step, micro_batch * program.micro_batch(),
                                 micro.valid};
   OpProfile* profile = training ? setup_.profile : nullptr;
@@ -260,23 +266,15 @@ Status StepEngine::run_round(const Work& work, uint32_t micro_batch, StepPort& p
   return {};
 }
 
-std::vector<const float*> StepEngine::values() const {
-  std::vector<const float*> values = setup_.values;
-  if (!setup_.rows) return values;
-  size_t t = 0;
-  for (size_t p = 0; p < values.size(); ++p)
-    if (sparse(static_cast<ParameterIndex>(p))) values[p] = setup_.rows->values()[t++];
-  return values;
-}
-
-std::vector<float*> StepEngine::outputs(const Partial& running) const {
+std::span<float* const> StepEngine::outputs(const Partial& running) {
   if (!running.gradients) return {};
-  std::vector<float*> outputs(running.gradients->pointers().begin(), running.gradients->pointers().end());
-  if (!setup_.rows) return outputs;
-  size_t t = 0;
-  for (size_t p = 0; p < outputs.size(); ++p)
-    if (sparse(static_cast<ParameterIndex>(p))) outputs[p] = setup_.rows->gradients()[t++];
-  return outputs;
+  const std::span<float* const> dense = running.gradients->pointers();
+  if (!setup_.rows) return dense;
+  outputs_.assign(dense.begin(), dense.end());
+  size_t table = 0;
+  for (size_t p = 0; p < outputs_.size(); ++p)
+    if (sparse(static_cast<ParameterIndex>(p))) outputs_[p] = setup_.rows->gradients()[table++];
+  return outputs_;
 }
 
 Result<GradientPool::Lease> StepEngine::lease(const Work& work, StepPort& port) {
@@ -285,15 +283,6 @@ Result<GradientPool::Lease> StepEngine::lease(const Work& work, StepPort& port) 
   auto try_it = [&] { return lease || (lease = pool_.try_lease(sets)); };
   if (!try_it()) DTRAIN_TRY(port.await_memory(work, try_it));
   return lease;
-}
-
-void StepEngine::note_version(ParameterIndex p, int64_t version) {
-  int64_t& seen = seen_[static_cast<size_t>(p)];
-  if (parameters_[static_cast<size_t>(p)].kind == ParameterKind::kFrozen) version = 0;
-  if (seen == version) return;
-  seen = version;
-  setup_.train->parameter_changed(p);
-  if (setup_.eval) setup_.eval->parameter_changed(p);
 }
 
 uint32_t StepEngine::closing(const Work& work, uint32_t micro_batch) const {

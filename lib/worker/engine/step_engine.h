@@ -12,6 +12,7 @@
 #include "graph/executable.h"
 #include "worker/engine/batch_feed.h"
 #include "worker/engine/gradient_pool.h"
+#include "worker/engine/known_versions.h"
 #include "worker/engine/op_profile.h"
 #include "worker/engine/own_steps.h"
 #include "worker/engine/row_lookup.h"
@@ -46,9 +47,6 @@ class StepEngine {
   // An error of the port is handed on; everything else is the data's.
   Status run(const Work& work, StepPort& port);
 
-  // All parameter memory has other values, whatever version the next Work says.
-  void forget_versions() { seen_.assign(seen_.size(), -1); }
-
   // How many gradient sets a node of this size needs at the same time.
   static size_t sets_needed(uint32_t node_size) { return ps::fold_depth(node_size) + 1; }
 
@@ -68,12 +66,10 @@ class StepEngine {
   // Clips, descends, adds what was held back; whether the sum leaves now.
   bool settle(const Work& work, std::span<const graph::ParameterOutput> outputs, StepPort& port,
               const Partial& running);
-  // With those of sparse tables.
-  std::vector<const float*> values() const;
-  std::vector<float*> outputs(const Partial& running) const;
+  // Where what a micro-batch makes of each parameter goes, those of sparse tables included.
+  std::span<float* const> outputs(const Partial& running);
   bool sparse(ParameterIndex p) const { return parameters_[static_cast<size_t>(p)].kind == ParameterKind::kSparse; }
   Result<GradientPool::Lease> lease(const Work& work, StepPort& port);
-  void note_version(ParameterIndex p, int64_t version);
   // How many subtrees of the node, leaves aside, end with this micro-batch: so many additions follow it.
   uint32_t closing(const Work& work, uint32_t micro_batch) const;
 
@@ -81,7 +77,8 @@ class StepEngine {
   Setup setup_;
   BatchFeed& feed_;
   GradientPool& pool_;
-  std::vector<int64_t> seen_;  // version of each parameter that the executables know
+  KnownVersions versions_;
+  std::vector<float*> outputs_;  // where there are sparse tables
   std::optional<OwnSteps> own_;
   bool accrues_ = false;         // some works do not push
   GradientPool::Lease accrued_;  // the sum of those
