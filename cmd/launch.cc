@@ -134,7 +134,7 @@ Result<ExitCode> launch_run(const LaunchFlags& flags) {
 
   // The tasks are told their place by flags; what the launcher was given in the environment is not for them.
   for (const char* name : {"CLUSTER", "CLUSTER_SPEC", "PS_HOSTS", "WORKER_HOSTS", "JOB_NAME", "TASK_ID", "SET",
-                           "SERVERS", "MAX_WORKERS", "MIN_WORKERS", "START_GRACE"})
+                           "SERVERS", "MAX_WORKERS", "MIN_WORKERS", "START_GRACE", "PS", "PORT_BASE"})
     unsetenv(fmt::format("DTRAIN_{}", name).c_str());
   setenv("OMP_WAIT_POLICY", "passive", 0);  // tasks share the cores: threads that wait must not spin
   std::vector<launch::SupervisedTask> tasks;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <random>
@@ -101,8 +102,17 @@ uint64_t random_incarnation() {
   return (static_cast<uint64_t>(device()) << 32 | device()) | 1;
 }
 
-uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterSpec& spec, const cluster::Task& self) {
+cluster::Environment process_environment() {
+  return [](const std::string& name) {
+    const char* const value = std::getenv(name.c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterSpec& spec, const cluster::Task& self,
+                         int tasks_here) {
   if (train.threads) return static_cast<uint32_t>(*train.threads);
+  if (tasks_here > 0) return std::max(1u, std::thread::hardware_concurrency() / static_cast<uint32_t>(tasks_here));
   uint32_t here = 0;
   // What is known of the host of one that is not listed is that it is there itself.
   if (!spec.listed(self)) return std::max(1u, std::thread::hardware_concurrency());

@@ -8,6 +8,7 @@
 
 #include "base/exit_code.h"
 #include "base/result.h"
+#include "cluster/place/environment.h"
 #include "cluster/spec.h"
 #include "config/run_spec.h"
 
@@ -34,8 +35,13 @@ int end_process(ExitCode code);
 
 uint64_t random_incarnation();
 
-// Threads that this host can give to one micro-batch: what the run file says, or its cores over the workers on it.
-uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterSpec& spec, const cluster::Task& self);
+// Threads that this host can give to one micro-batch: what the run file says, or its cores over the workers on it:
+// `tasks_here`, or, where that is 0, those that the cluster lists with this host.
+uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterSpec& spec, const cluster::Task& self,
+                         int tasks_here = 0);
+
+// The variables of this process's environment.
+cluster::Environment process_environment();
 
 // The path of this program, to start it again.
 std::string own_path();

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "checkpoint/model_file.h"
-#include "cluster/tf_config.h"
+#include "cluster/place/place.h"
 #include "cluster_flags.h"
 #include "commands.h"
 #include "node/arithmetic.h"
@@ -30,9 +30,14 @@ struct TaskFlags {
   ClusterFlags cluster;
   std::string job;
   int task = -1;
+  int ps = 0, port_base = 0;
   int listen_fd = -1;
   bool launched = false;
 };
+
+// Engines that end a job signal all its tasks, and kill them after 30 s (Slurm, torchrun, Kubernetes): most of that is
+// the coordinator's, to end the run for all with a checkpoint.
+constexpr Nanoseconds kEngineGrace = 20 * kSecond;
 
 observe::ProgressMode progress_mode(const std::string& wanted) {
   if (wanted == "never") return observe::ProgressMode::kNone;
@@ -40,36 +45,11 @@ observe::ProgressMode progress_mode(const std::string& wanted) {
   return observe::ProgressMode::kBar;
 }
 
-Result<std::optional<std::pair<cluster::ClusterSpec, cluster::Task>>> place(const TaskFlags& flags) {
-  DTRAIN_TRY_ASSIGN(auto spec, flags.cluster.read());
-  const char* const tf_config = std::getenv("TF_CONFIG");
-  if (!spec && tf_config && flags.job.empty() && flags.task < 0) {
-    DTRAIN_TRY_ASSIGN(auto placed, cluster::parse_tf_config(tf_config, flags.cluster.spec.options));
-    if (placed) return std::optional(std::make_pair(std::move(placed->spec), std::move(placed->self)));
-  }
-  if (!spec) {
-    if (!flags.job.empty() || flags.task >= 0)
-      return fail(ExitCode::kUsage,
-                  "--job_name and --task_id need a cluster: --cluster FILE, --cluster_spec SPEC, or --ps_hosts "
-                  "and --worker_hosts");
-    if (flags.cluster.spec.any())
-      return fail(ExitCode::kUsage,
-                  "--servers, --max_workers, --min_workers and --start_grace are of a cluster: give --cluster_spec, or "
-                  "--ps_hosts and --worker_hosts");
-    return std::optional<std::pair<cluster::ClusterSpec, cluster::Task>>();
-  }
-  if (flags.job.empty() || flags.task < 0)
-    return fail(ExitCode::kUsage,
-                fmt::format("which task of the cluster is this? Give --job_name and --task_id; tasks: {}",
-                            fmt::join(
-                                [&] {
-                                  std::vector<std::string> names;
-                                  for (const auto& t : spec->tasks()) names.push_back(cluster::to_string(t));
-                                  return names;
-                                }(),
-                                ", ")));
-  DTRAIN_TRY_ASSIGN(const cluster::Task self, spec->find(flags.job, flags.task));
-  return std::optional(std::make_pair(std::move(*spec), self));
+Result<cluster::Place> place(const TaskFlags& flags) {
+  cluster::Given given{.job = flags.job, .task = flags.task, .wishes = {flags.cluster.spec.options, flags.ps, {}}};
+  if (flags.port_base > 0) given.wishes.port_base = flags.port_base;
+  DTRAIN_TRY_ASSIGN(given.spec, flags.cluster.read());
+  return cluster::find_place(given, process_environment());
 }
 
 std::string tasks_text(const cluster::ClusterSpec& spec) {
@@ -85,9 +65,9 @@ std::string tasks_text(const cluster::ClusterSpec& spec) {
 
 Result<ExitCode> run_task(const TaskFlags& flags) {
   DTRAIN_TRY_ASSIGN(const auto place_here, place(flags));
-  const bool solo = !place_here;
-  const cluster::ClusterSpec spec = solo ? cluster::ClusterSpec::local() : place_here->first;
-  const cluster::Task self = solo ? spec.coordinator() : place_here->second;
+  const bool solo = !place_here.task;
+  const cluster::ClusterSpec spec = solo ? cluster::ClusterSpec::local() : place_here.task->spec;
+  const cluster::Task self = solo ? spec.coordinator() : place_here.task->self;
   const bool coordinates = self == spec.coordinator();
 
   catch_signals();
@@ -98,7 +78,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   observe::TaskLog log(stderr, solo || flags.launched ? "" : cluster::to_string(self) + ": ");
   observe::Progress progress(stderr, progress_mode(flags.run.progress), colour);
   log.before_line([&progress] { progress.leave_line(); });
-  if (!solo && flags.job.empty()) log.info("the cluster and this task are those of TF_CONFIG in the environment");
+  if (!place_here.sentence.empty()) log.info("{}", place_here.sentence);
 
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
   std::shared_ptr<const node::NetworkSplit> split;
@@ -114,7 +94,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   node::TaskSetup setup;
   setup.self = static_cast<wire::Rank>(spec.rank_of(self));
   setup.incarnation = random_incarnation();
-  setup.threads = offered_threads(run.spec.train, spec, self);
+  setup.threads = offered_threads(run.spec.train, spec, self, solo ? 0 : place_here.task->tasks_here);
   setup.allow_put = flags.run.allow_put;
   setup.split = split;
   setup.says_how_it_goes = !flags.launched;
@@ -149,12 +129,13 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
     setup.coordinator = node::coordinator_options(run, plan, std::filesystem::absolute(out.checkpoints()).string());
     setup.events = record.get();
   }
-  Result<ExitCode> end =
-      solo ? node::run_solo(run, std::move(setup), files, clock, log, interrupts)
-           : node::run_in_cluster(
-                 run, spec, std::move(setup),
-                 {.listen_fd = flags.listen_fd, .allow_guests = flags.run.allow_guests, .computes = computes}, files,
-                 clock, log, interrupts);
+  Result<ExitCode> end = solo ? node::run_solo(run, std::move(setup), files, clock, log, interrupts)
+                              : node::run_in_cluster(run, spec, std::move(setup),
+                                                     {.listen_fd = flags.listen_fd,
+                                                      .allow_guests = flags.run.allow_guests,
+                                                      .computes = computes,
+                                                      .interrupt_grace = place_here.of_engine ? kEngineGrace : 0},
+                                                     files, clock, log, interrupts);
   if (coordinates) DTRAIN_TRY(out.remove_marks(files));
   if (record && end && *end == ExitCode::kDone) DTRAIN_TRY(record->outcome());
   return end;
@@ -162,23 +143,29 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
 
 }  // namespace
 
-const Command kRun{"run", "train: a whole run in this process, or one task of a cluster",
-                   [](CLI::App& app) -> std::function<ExitCode()> {
-                     auto flags = std::make_shared<TaskFlags>();
-                     flags->run.declare(app);
-                     flags->cluster.declare(app);
-                     add_flag_value(app, "--job_name", flags->job, "the job of this task")->type_name("JOB");
-                     add_flag_value(app, "--task_id", flags->task, "the index of this task in its job",
-                                    {"--task_index"})
-                         ->check(CLI::Range(0, 100000));
-                     // For the launcher: an inherited socket that listens already, and that it puts the task's name
-                     // before each line.
-                     add_flag_value(app, "--listen_fd", flags->listen_fd, "")->group("");
-                     add_switch(app, "--launched", flags->launched, "")->group("");
-                     return [flags] {
-                       const auto end = run_task(*flags);
-                       return end ? *end : report(end.error());
-                     };
-                   }};
+const Command kRun{
+    "run", "train: a whole run in this process, or one task of a cluster",
+    [](CLI::App& app) -> std::function<ExitCode()> {
+      auto flags = std::make_shared<TaskFlags>();
+      flags->run.declare(app);
+      flags->cluster.declare(app);
+      add_flag_value(app, "--job_name", flags->job, "the job of this task")->type_name("JOB");
+      add_flag_value(app, "--task_id", flags->task, "the index of this task in its job", {"--task_index"})
+          ->check(CLI::Range(0, 100000));
+      add_flag_value(app, "--ps", flags->ps,
+                     "of the tasks that an engine (srun, mpirun, torchrun) has started, so many are "
+                     "parameter servers")
+          ->check(CLI::Range(0, 65535));
+      add_flag_value(app, "--port_base", flags->port_base, "the first port for the tasks that an engine has started")
+          ->check(CLI::Range(1, 65535));
+      // For the launcher: an inherited socket that listens already, and that it puts the task's name
+      // before each line.
+      add_flag_value(app, "--listen_fd", flags->listen_fd, "")->group("");
+      add_switch(app, "--launched", flags->launched, "")->group("");
+      return [flags] {
+        const auto end = run_task(*flags);
+        return end ? *end : report(end.error());
+      };
+    }};
 
 }  // namespace dtrain::cmd

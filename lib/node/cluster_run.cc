@@ -118,9 +118,10 @@ struct Life {
 
 Life live(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup setup, net::AsioTransport& transport,
           std::shared_ptr<SharedMemory> memory, FileSystem& files, const Clock& clock, Log& log,
-          const std::atomic<int>& interrupts) {
+          const std::atomic<int>& interrupts, Nanoseconds interrupt_grace) {
   constexpr Nanoseconds kTick = 50 * kMillisecond, kFarewell = 3 * kSecond;
   const Instant born = clock.now();
+  const bool coordinates = setup.coordinator.has_value();
   const auto post = [&](std::function<void()> f) { transport.post(std::move(f)); };
   PostedOutbox outbox(transport, post);
   WorkerMeter meter;
@@ -132,9 +133,15 @@ Life live(const RunDefinition& run, const cluster::ClusterSpec& spec, TaskSetup 
 
   bool leaving = false;
   int interrupted = 0;
+  std::optional<Instant> asked;  // to end, together with the others
   check = [&] {
     if (leaving) return;
-    for (; interrupted < interrupts.load(); ++interrupted) task.interrupt();
+    if (interrupted < interrupts.load() && interrupt_grace > 0 && !coordinates && task.begun() && !asked) {
+      asked = clock.now();
+      log.info("asked to end: gives the coordinator {} s to end the run for all", interrupt_grace / kSecond);
+    }
+    if (!asked || clock.now() - *asked >= interrupt_grace)
+      for (; interrupted < interrupts.load(); ++interrupted) task.interrupt();
     task.on_tick();
     if (!task.ended()) return;
     leaving = true;
@@ -172,7 +179,8 @@ Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::Cluster
     const std::shared_ptr<SharedMemory> memory = shared_memory(with, log);
     with.memory = memory;
     DTRAIN_TRY_ASSIGN(const auto transport, net::AsioTransport::create(std::move(with), log));
-    const Life life = live(run, spec, setup, *transport, memory, files, clock, log, interrupts);
+    const Life life =
+        live(run, spec, setup, *transport, memory, files, clock, log, interrupts, options.interrupt_grace);
     short_lives = life.length < peer_timeout ? short_lives + 1 : 0;
     if (!life.cut_off || short_lives == kShortLives || interrupts.load() > 0) return life.code;
     log.info("joins the run again, if it still goes on");

@@ -11,6 +11,9 @@ struct ClusterRunOptions {
   int listen_fd = -1;         // an inherited socket that listens at this task's address; −1: bind it here
   bool allow_guests = false;  // from other hosts too
   bool computes = false;      // has the worker role: says its data and arithmetic in the handshake
+  // Who asks this task to end asks the others at the same time: so long the coordinator has to end the run for all,
+  // before a task that takes part in it leaves by itself.
+  Nanoseconds interrupt_grace = 0;
 };
 
 // `interrupts` counts the user's wishes to end; it is read, not reset.

@@ -67,6 +67,8 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
   void on_tick();
   // The user wants the run to end: the coordinator ends it for all, another task leaves.
   void interrupt();
+  // Whether the coordinator has begun the run, with this task in it.
+  bool begun() const { return begun_; }
   // Set when the task has nothing left to do but to flush what it has sent.
   std::optional<ExitCode> ended() const { return ended_; }
   // Whether it ended because it lost the others and not by the coordinator's word, and the run can go on without it: as

@@ -96,6 +96,24 @@ def free_ports(count):
     return ports
 
 
+def free_port_range(count):
+    """The first of so many ports in a row that nobody has, below those that the system gives to connections."""
+    draw = random.SystemRandom()
+    for _ in range(200):
+        first = draw.randrange(10_000, 32_000 - count)
+        sockets = [socket.socket() for _ in range(count)]
+        try:
+            for i, s in enumerate(sockets):
+                s.bind(("0.0.0.0", first + i))
+            return first
+        except OSError:
+            continue
+        finally:
+            for s in sockets:
+                s.close()
+    raise AssertionError(f"no {count} free ports in a row")
+
+
 def processes_with(word):
     """pid → command line, of the living processes (no zombies) whose command line holds the word."""
     found = {}

@@ -1,9 +1,11 @@
-#include "cluster/tf_config.h"
+#include "cluster/place/tf_config.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <vector>
+
+#include "cluster/place/source.h"
 
 namespace dtrain::cluster {
 namespace {
@@ -71,5 +73,31 @@ Result<std::optional<PlacedTask>> parse_tf_config(std::string_view text, const S
                   static_cast<int>(given) + (type == "worker" ? static_cast<int>(chiefs) : 0)};
   return std::optional(PlacedTask{std::move(*spec), self});
 }
+
+namespace {
+
+Result<std::optional<Seat>> look(const Environment& environment, const Wishes& wishes) {
+  const auto text = variable(environment, "TF_CONFIG");
+  if (!text) return std::optional<Seat>();
+  DTRAIN_TRY_ASSIGN(auto placed, parse_tf_config(*text, wishes.spec));
+  if (!placed) return std::optional<Seat>();
+  Seat seat;
+  seat.rank = placed->spec.rank_of(placed->self);
+  seat.size = placed->spec.size();
+  seat.numbered = false;  // ranks are dtrain's own
+  seat.with = fmt::format("{} of {}", to_string(placed->self), to_string(placed->spec));
+  seat.task = std::move(placed);
+  return std::optional(std::move(seat));
+}
+
+Result<PlacedTask> cluster_of(const Seat& seat, const Environment&, const Wishes& wishes) {
+  if (wishes.ps > 0)
+    return bad(fmt::format("it says itself which tasks are parameter servers; --ps {} does not go with it", wishes.ps));
+  return *seat.task;
+}
+
+}  // namespace
+
+const Source kTfConfig{"TF_CONFIG", "TF_CONFIG", look, cluster_of};
 
 }  // namespace dtrain::cluster

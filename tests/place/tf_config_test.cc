@@ -1,4 +1,4 @@
-#include "cluster/tf_config.h"
+#include "cluster/place/tf_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

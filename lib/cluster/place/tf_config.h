@@ -6,14 +6,9 @@
 #include <optional>
 #include <string_view>
 
-#include "cluster/spec.h"
+#include "cluster/place/seat.h"
 
 namespace dtrain::cluster {
-
-struct PlacedTask {
-  ClusterSpec spec;
-  Task self;
-};
 
 // Nothing where it names no cluster, which is TensorFlow's way to say that there is one process. Errors (kUsage) begin
 // with "TF_CONFIG".
