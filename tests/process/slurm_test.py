@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Tasks that a real Slurm has started, a cluster of the tests' own on this host: they find their place, whichever way the
+tasks are spread; when one is lost or the job is cancelled nothing is left."""
+import os, shutil, signal, socket, tempfile, unittest
+
+import cluster, slurm_cluster
+
+LONG = ["--set", "train.steps=100000", "--set", "train.log_every=1"]
+
+
+class SlurmTest(cluster.ProcessTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if why := slurm_cluster.missing():
+            raise unittest.SkipTest(why)
+        folder = tempfile.mkdtemp(prefix="dtrain-slurm-")
+        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
+        cls.slurm = slurm_cluster.SlurmCluster(os.path.join(folder, "cluster"))
+        cls.addClassCleanup(cls.slurm.stop)
+
+    def environment(self, extra=None):
+        env = {k: v for k, v in super().environment().items() if not k.startswith(("SLURM", "OMPI_", "PMIX_"))}
+        return {**env, "SLURM_CONF": self.slurm.conf, **(extra or {})}
+
+    def slurm_command(self, name, *args, env=None):
+        process = cluster.Process([str(a) for a in args], self.dir, self.environment(env), program=slurm_cluster.program(name))
+        self.started.append(process)
+        return process
+
+    def srun(self, *srun_args, run=(), out="out", env=None):
+        return self.slurm_command("srun", *srun_args, cluster.DTRAIN, "run", self.run_toml, "--out", self.path(out), *run, env=env)
+
+    def tasks(self):
+        return [pid for pid, line in cluster.processes_with(self.dir).items() if line.startswith(cluster.DTRAIN)]
+
+
+class Places(SlurmTest):
+    def assert_done(self, run, want, out="out"):
+        self.assertEqual(run.wait(), 0, run.err)
+        self.assertEqual(self.model_hash(out), want)
+
+    def test_two_nodes(self):
+        want = self.train("--workers", 2, out="launched")
+        run = self.srun("-N", 2, "-n", 2)
+        self.assert_done(run, want)
+        for rank in range(2):
+            self.assertRegex(run.err, rf"/job:worker/task:{rank}: the cluster and this task are those of Slurm in the environment: "
+                                      rf"SLURM_JOB_ID=\d+, SLURM_STEP_ID=0, SLURM_PROCID={rank}, SLURM_NTASKS=2, "
+                                      r"SLURM_STEP_NODELIST=127\.0\.0\.\[2-3\]")
+
+    def test_every_distribution(self):
+        want = self.train(out="one")
+        for i, distribution in enumerate(["block", "cyclic", "plane=2"]):
+            with self.subTest(distribution):
+                self.assert_done(self.srun("-N", 2, "-n", 5, "-m", distribution, out=f"out{i}"), want, f"out{i}")
+
+    def test_one_that_does_not_tell(self):
+        hosts = cluster.write(self.path("hosts"), "127.0.0.3\n127.0.0.2\n127.0.0.3\n")
+        args = ["-N", 2, "-n", 3, "-m", "arbitrary"]
+        run = self.srun(*args, env={"SLURM_HOSTFILE": hosts})
+        self.assertEqual(run.wait(), 2, run.err)
+        self.assertIn("with the distribution 'arbitrary' they do not tell which task is on which node", run.err)
+        # But the user may.
+        ports = cluster.free_ports(3)
+        spec = "worker|" + ";".join(f"{host}:{port}" for host, port in zip(["127.0.0.3", "127.0.0.2", "127.0.0.3"], ports))
+        want = self.train(out="one")
+        self.assert_done(self.srun(*args, run=["--cluster_spec", spec], env={"SLURM_HOSTFILE": hosts}), want)
+
+    def test_ports_that_follow_from_the_job(self):
+        want = self.train(out="one")
+        run = self.srun("-N", 2, "-n", 3, "--resv-ports=0", run=["--ps", 1])
+        self.assert_done(run, want)
+        for task in ("ps/task:0", "worker/task:0", "worker/task:1"):
+            self.assertIn(f"/job:{task}: the cluster and this task", run.err)
+
+    def test_a_port_in_use_is_named(self):
+        with socket.create_server(("127.0.0.2", 0)) as taken:
+            port = taken.getsockname()[1]
+            run = self.srun("-N", 2, "-n", 2, "--kill-on-bad-exit=1", run=["--port_base", port])
+            self.assertNotEqual(run.wait(60), 0)
+        self.assertIn("task 0: Exited with exit code 2", run.err)
+        self.assertRegex(run.err, rf"port {port} of 127\.0\.0\.2 is in use by .+")
+        self.assertFalse(self.steps("out"))
+
+    def test_a_cluster_file_and_numbers_of_srun(self):
+        want = self.train(out="one")
+        a, b = cluster.free_ports(2)
+        spec = cluster.write(self.path("c.toml"), f'[jobs.ps]\ntasks = ["127.0.0.2:{a}"]\n[jobs.worker]\ntasks = ["127.0.0.3:{b}"]\n')
+        self.assert_done(self.srun("-N", 2, "-n", 2, run=["--cluster", spec]), want)
+        wrong = self.srun("-N", 2, "-n", 3, run=["--cluster", spec], out="wrong")
+        self.assertEqual(wrong.wait(60), 2, wrong.err)
+        self.assertRegex(wrong.err, r"the cluster has 2 tasks .* but Slurm has started 3")
+        swapped = cluster.write(self.path("s.toml"), f'[jobs.worker]\ntasks = ["127.0.0.3:{b}", "127.0.0.2:{a}"]\n')
+        wrong = self.srun("-N", 2, "-n", 2, run=["--cluster", swapped], out="wrong")
+        self.assertEqual(wrong.wait(60), 2, wrong.err)
+        self.assertRegex(wrong.err, r"/job:worker/task:0 of the cluster is at 127\.0\.0\.3, but Slurm has started it on 127\.0\.0\.2")
+        self.assertFalse(os.path.exists(self.path("wrong")))
+
+    def test_without_srun_it_is_a_solo_run(self):
+        alone = self.slurm_command("salloc", "-n", 2, cluster.DTRAIN, "run", self.run_toml, "--out", self.path("out"))
+        self.assertEqual(alone.wait(), 0, alone.err)
+        self.assertRegex(alone.err, r"Slurm job \d+ without srun: this process trains alone")
+        self.assert_done(self.srun("-n", 1, out="step"), self.model_hash("out"), "step")
+
+
+class Ends(SlurmTest):
+    def begin(self, *args, **kwargs):
+        run = self.srun(*args, run=LONG, **kwargs)
+        self.wait_for_step(run, "out", 3)
+        return run
+
+    def job(self):
+        return self.slurm.ask("squeue", "-h", "-o", "%A").split()
+
+    def test_a_lost_task_ends_all(self):
+        run = self.begin("-N", 2, "-n", 3)
+        tasks = self.tasks()
+        self.assertEqual(len(tasks), 3)
+        os.kill(max(tasks), signal.SIGKILL)
+        self.assertNotEqual(run.wait(60), 0)
+        self.assertRegex(run.err, r"/job:worker/task:\d .*lost")
+        self.assert_no_process_left(10)
+
+    def test_scancel_leaves_a_checkpoint_and_no_process(self):
+        run = self.begin("-N", 2, "-n", 3)
+        [job] = self.job()
+        self.slurm.ask("scancel", job)
+        self.assertNotEqual(run.wait(60), 0)
+        self.assert_no_process_left(10)
+        self.assertTrue(self.checkpoints("out"), run.err)
+
+    def test_ctrl_c_leaves_nothing(self):
+        run = self.begin("-N", 2, "-n", 2, "--quit-on-interrupt")
+        run.signal(signal.SIGINT)
+        self.assertNotEqual(run.wait(60), 0)
+        self.assert_no_process_left(10)
+
+
+if __name__ == "__main__":
+    unittest.main()
