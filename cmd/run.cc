@@ -21,6 +21,7 @@
 #include "observe/task_log.h"
 #include "process.h"
 #include "run_flags.h"
+#include "service.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -80,6 +81,9 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   log.before_line([&progress] { progress.leave_line(); });
   if (!place_here.sentence.empty()) log.info("{}", place_here.sentence);
 
+  observe::ServiceNotifier service = service_of_environment(log);
+  service.status("reading the run file and its data", clock.now());
+
   DTRAIN_TRY_ASSIGN(auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
   std::shared_ptr<const node::NetworkSplit> split;
   if (!solo) {
@@ -95,6 +99,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   setup.self = static_cast<wire::Rank>(spec.rank_of(self));
   setup.incarnation = random_incarnation();
   setup.threads = offered_threads(run.spec.train, spec, self, solo ? 0 : place_here.task->tasks_here);
+  setup.service = &service;
   setup.allow_put = flags.run.allow_put;
   setup.split = split;
   setup.says_how_it_goes = !flags.launched;

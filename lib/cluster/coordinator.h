@@ -1,6 +1,6 @@
-// Keeps a run together, in whichever consistency mode: waits for the tasks, gives micro-batches to live workers and rates to servers,
-// counts metrics, orders evaluations and snapshots, ends the run. A state machine without I/O and clock: messages and
-// time in, messages out through the outbox. It shares the process of server 0.
+// Keeps a run together, in whichever consistency mode: waits for the tasks, gives micro-batches to live workers and
+// rates to servers, counts metrics, orders evaluations and snapshots, ends the run. A state machine without I/O and
+// clock: messages and time in, messages out through the outbox. It shares the process of server 0.
 //
 // Training goes in segments: up to the next version at which something is evaluated or written, or the end. There all
 // servers stand, since rates reach only that far. A lost worker costs time, never a micro-batch; a lost server ends the
@@ -38,8 +38,8 @@ class Coordinator {
   Coordinator(CoordinatorOptions options, const ps::BlockTable& table, wire::Outbox& outbox, Log& log,
               CoordinatorEvents& events, Instant now);
 
-  // Join, Ready, Committed, NormPartial, VectorDots, SnapshotDone, MetricNode, WorkDone, Stopped, Failure. An error means
-  // that the peer broke the protocol: its connection should be closed and the loss reported.
+  // Join, Ready, Committed, NormPartial, VectorDots, SnapshotDone, MetricNode, WorkDone, Stopped, Failure. An error
+  // means that the peer broke the protocol: its connection should be closed and the loss reported.
   Status on_message(wire::Rank from, const wire::Message& message);
   void on_lost(wire::Rank rank, const std::string& reason);
   // A task can be reached; one that comes when the run is over is told so.
@@ -64,6 +64,8 @@ class Coordinator {
   int64_t rated() const { return rated_; }
   int64_t steps() const { return options_.steps; }
   const char* phase() const;
+  // The same in a sentence: whom it waits for, or how far it is.
+  std::string doing() const;
   bool ending() const { return phase_ == Phase::kStopping || phase_ == Phase::kFinished; }
 
  private:

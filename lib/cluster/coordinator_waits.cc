@@ -60,6 +60,24 @@ std::string Coordinator::waiting_for() const {
   return "";
 }
 
+std::string Coordinator::doing() const {
+  const std::string position = fmt::format("step {} of {}", shown(), options_.steps);
+  switch (phase_) {
+    case Phase::kTraining:
+      if (enough_workers()) return position;
+      break;
+    case Phase::kEvaluating:
+      return position + ", evaluating";
+    case Phase::kBoundary:
+      return position + ", writing a checkpoint";
+    case Phase::kFinished:
+      return position + ", ended";
+    default:
+      break;
+  }
+  return "waiting for " + waiting_for();
+}
+
 void Coordinator::on_tick(Instant now) {
   now_ = now;
   look_for_stragglers();

@@ -61,6 +61,12 @@ Status InlineWorker::pump_until(const std::function<bool()>& done) {
   return {};
 }
 
+// There is nobody who would take it away.
+Status InlineWorker::still_wanted(const worker::Work&) {
+  alive_();
+  return {};
+}
+
 double InlineWorker::rate(const worker::Work&, int64_t step) { return worker_->protocol().rate(step); }
 
 void InlineWorker::metrics(const worker::Work& work, const Metrics& metrics) {

@@ -2,6 +2,7 @@
 // its gradients cause, so that the server updates a block while its gradient is still in the cache.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "net/memory/local_transport.h"
@@ -11,7 +12,9 @@ namespace dtrain::node {
 
 class InlineWorker final : public WorkerDriver, private worker::StepPort {
  public:
-  explicit InlineWorker(net::LocalTransport& transport) : transport_(transport) {}
+  // `alive` is called between ops: a step may take longer than anybody waits for a sign of life.
+  InlineWorker(net::LocalTransport& transport, std::function<void()> alive)
+      : transport_(transport), alive_(std::move(alive)) {}
 
   void begin(std::unique_ptr<WorkerSide> worker, Listener& listener) override;
   Status deliver(wire::Rank from, const wire::Message& message, ByteSpan payload) override;
@@ -23,6 +26,7 @@ class InlineWorker final : public WorkerDriver, private worker::StepPort {
  private:
   Status await_parameter(const worker::Work& work, ParameterIndex p) override;
   Status await_memory(const worker::Work& work, const std::function<bool()>& free) override;
+  Status still_wanted(const worker::Work& work) override;
   double rate(const worker::Work& work, int64_t step) override;
   Status pull_rows(const worker::Work& work, std::span<const uint64_t> rows, std::span<float* const> into) override;
   Status await_rows(const worker::Work& work) override;
@@ -35,6 +39,7 @@ class InlineWorker final : public WorkerDriver, private worker::StepPort {
   Status pump_until(const std::function<bool()>& done);
 
   net::LocalTransport& transport_;
+  const std::function<void()> alive_;
   std::unique_ptr<WorkerSide> worker_;
   Listener* listener_ = nullptr;
   bool prepared_ = false, stopping_ = false;

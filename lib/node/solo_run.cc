@@ -38,7 +38,9 @@ ExitCode run_solo(const RunDefinition& run, TaskSetup setup, FileSystem& files, 
   setup.in_place = true;
   const cluster::ClusterSpec spec = cluster::ClusterSpec::local();
   net::LocalTransport transport;
-  InlineWorker worker(transport);
+  InlineWorker worker(transport, [service = setup.service, &clock] {
+    if (service) service->beat(clock.now());
+  });
   Bell bell;
   Task task(run, spec, std::move(setup), {transport, transport, worker, files, clock, log, [&bell] { bell.ring(); }});
   transport.start(task);

@@ -94,9 +94,13 @@ void Task::open_desk() {
 // A server that computes nothing has the step that it stands at.
 void Task::say_status(Instant now) {
   if (!joined_ || stopped_ || ended_ || !meter_.due(now)) return;
+  around_.transport.send(coordinator_rank(), meter_.measure(counters(), now));
+}
+
+watch::TaskCounters Task::counters() const {
   watch::TaskCounters counters = around_.counters();
   if (!computes() && server_ && server_->mode().lockstep) counters.step = server_->version();
-  around_.transport.send(coordinator_rank(), meter_.measure(counters, now));
+  return counters;
 }
 
 void Task::start() { join_when_connected(); }
@@ -104,14 +108,24 @@ void Task::start() { join_when_connected(); }
 // A worker joins when it can reach every server, and of a split network the other stages: what it says to one that is
 // not connected would be lost.
 void Task::join_when_connected() {
-  auto there = [this](wire::Rank rank) { return around_.transport.connected(rank); };
-  if (joined_ || !there(coordinator_rank())) return;
-  if (computes() && !std::all_of(server_ranks_.begin(), server_ranks_.end(), there)) return;
-  if (computes() && setup_.split && !std::ranges::all_of(setup_.split->ranks, there)) return;
+  if (joined_) return;
+  for (const wire::Rank rank : needed_to_join())
+    if (!around_.transport.connected(rank)) return;
   joined_ = true;
   said_at_ = around_.clock.now();
   around_.transport.send(coordinator_rank(),
                          wire::Join{computes(), server_index_.has_value(), setup_.threads, setup_.incarnation});
+}
+
+std::vector<wire::Rank> Task::needed_to_join() const {
+  std::vector<wire::Rank> ranks{coordinator_rank()};
+  auto add = [&ranks](const std::vector<wire::Rank>& more) {
+    for (const wire::Rank rank : more)
+      if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
+  };
+  if (computes()) add(server_ranks_);
+  if (computes() && setup_.split) add(setup_.split->ranks);
+  return ranks;
 }
 
 void Task::on_tick() {
@@ -127,6 +141,7 @@ void Task::on_tick() {
     say_status(now);
   }
   if (joined_ && !begun_ && !coordinator_) say_that_it_waits(now);
+  say_to_service(now);
   if (give_up_at_ && now >= *give_up_at_) end_cut_off(give_up_reason_);
 }
 
@@ -171,6 +186,7 @@ void Task::interrupt() {
   if (working_) around_.driver.stop();
   working_ = false;
   around_.log.info("leaves the run");
+  if (setup_.service) setup_.service->stopping();
   around_.transport.send(coordinator_rank(), wire::Stopped{});
   ended_ = ExitCode::kInterrupted;
 }
@@ -230,6 +246,7 @@ void Task::begin(const wire::Begin& begin) {
     return fail_run({ExitCode::kBug, fmt::format("the coordinator begins with {} micro-batches and {} threads",
                                                  begin.micro_batches, begin.threads)});
   begun_ = true;
+  if (setup_.service) setup_.service->ready();
   if (says_how_it_goes())
     around_.log.info("the run {}; {} reports on it",
                      begin.step > 0 ? fmt::format("goes on after step {}", begin.step) : "begins",
@@ -308,6 +325,7 @@ void Task::fail_run(const Error& error) {
 void Task::stop(const wire::Stop& stop) {
   if (stopped_) return;
   stopped_ = static_cast<ExitCode>(stop.exit_code);
+  if (setup_.service) setup_.service->stopping();
   if (working_) around_.driver.stop();
   working_ = false;
   around_.transport.send(coordinator_rank(), wire::Stopped{});

@@ -19,6 +19,7 @@
 #include "node/shard_transfer.h"
 #include "node/snapshot_writer.h"
 #include "node/worker_driver.h"
+#include "observe/service_notifier.h"
 #include "ps/shard_server.h"
 #include "watch/guest_desk.h"
 #include "watch/status_meter.h"
@@ -47,7 +48,8 @@ struct TaskSetup {
   // Of rank 0, which is the coordinator: what its options leave to the run (tasks, table) is filled in by the task.
   std::optional<cluster::CoordinatorOptions> coordinator;
   cluster::CoordinatorEvents* events = nullptr;
-  worker::OpProfile* profile = nullptr;  // of the worker's training ops
+  worker::OpProfile* profile = nullptr;         // of the worker's training ops
+  observe::ServiceNotifier* service = nullptr;  // who started the process and wants to hear of it; null: nobody
   // In one process the server's values are the worker's memory.
   bool in_place = false;
   bool allow_put = false;                     // guests may replace tensors
@@ -87,6 +89,11 @@ class Task final : public net::Handler, private WorkerDriver::Listener {
 
   void open_desk();
   void say_status(Instant now);
+  watch::TaskCounters counters() const;
+  // To whoever started the process (task_status.cc).
+  void say_to_service(Instant now);
+  std::string doing() const;
+  std::vector<wire::Rank> needed_to_join() const;
   void join_when_connected();
   void say_that_it_waits(Instant now);
   void send_written_shards();
