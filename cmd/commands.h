@@ -5,9 +5,10 @@
 
 namespace dtrain::cmd {
 
-extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kParams, kTop, kBenchmark, kSimulate;
+extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kParams, kTop, kBenchmark, kSimulate,
+    kCompletion;
 
-inline const Command* const kCommands[] = {&kRun,     &kLaunch, &kCheck, &kEval,      &kPredict,
-                                           &kInspect, &kParams, &kTop,   &kBenchmark, &kSimulate};
+inline const Command* const kCommands[] = {&kRun,    &kLaunch, &kCheck,     &kEval,     &kPredict,   &kInspect,
+                                           &kParams, &kTop,    &kBenchmark, &kSimulate, &kCompletion};
 
 }  // namespace dtrain::cmd

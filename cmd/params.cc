@@ -230,7 +230,8 @@ const Command kParams{
         sub->add_flag("--json", flags->json, "one JSON object");
       }
       ge->add_option("NAME", flags->names, "names or patterns with * and ?")->required();
-      ge->add_option("-o,--out", flags->out, "FILE.npy for one tensor, FILE.safetensors for any number");
+      ge->add_option("-o,--out", flags->out, "FILE.npy for one tensor, FILE.safetensors for any number")
+          ->type_name("FILE");
       add_reading(*st, flags);
       add_reading(*ge, flags);
       pu->add_option("NAME", flags->name, "the tensor")->required();

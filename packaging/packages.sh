@@ -5,7 +5,7 @@ BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config libcli11-dev libtomlplus
   zlib1g-dev libpng-dev libturbojpeg0-dev libdnnl-dev libexpected-dev nlohmann-json3-dev scdoc"
 DATA_PACKAGES="dataset-fashion-mnist"
 TEST_PACKAGES="libgtest-dev libgmock-dev python3 procps man-db iproute2 openmpi-bin slurmctld slurmd
-  slurm-client munge"
+  slurm-client munge zsh"
 ALL_PACKAGES="clang clang-tidy libomp-dev libclang-rt-14-dev"
 
 install_packages() {
