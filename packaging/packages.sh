@@ -4,8 +4,9 @@
 BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config libcli11-dev libtomlplusplus-dev libasio-dev libfmt-dev libssl-dev
   zlib1g-dev libpng-dev libturbojpeg0-dev libdnnl-dev libexpected-dev nlohmann-json3-dev scdoc"
 DATA_PACKAGES="dataset-fashion-mnist"
+DEB_PACKAGES="debhelper dpkg-dev"
 TEST_PACKAGES="libgtest-dev libgmock-dev python3 procps man-db iproute2 openmpi-bin slurmctld slurmd
-  slurm-client munge zsh"
+  slurm-client munge zsh lintian debootstrap systemd $DEB_PACKAGES"
 ALL_PACKAGES="clang clang-tidy libomp-dev libclang-rt-14-dev"
 
 install_packages() {

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What a task says to whoever started it: READY=1 when training has begun for it, what it waits for, that it lives."""
-import re, select, signal, socket, time, unittest
+import select, signal, time, unittest
 from cluster import ProcessTest, until, write
+from notify_socket import NotifySocket
 
 # One step of many micro-batches, which takes far longer than the time between two beats.
 LONG_STEP = """\
@@ -34,35 +35,9 @@ layers = [
 """
 
 
-class Manager:
-    """Stands for a service manager: a datagram socket, and the assignments that came there."""
-
-    def __init__(self, address):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.bind("\0" + address[1:] if address.startswith("@") else address)
-        self.environment = {"NOTIFY_SOCKET": address}
-        self.said = []
-
-    def close(self):
-        self.socket.close()
-
-    def listen(self):
-        """Takes what has come."""
-        while select.select([self.socket], [], [], 0)[0]:
-            self.said += self.socket.recv(65536).decode().split("\n")
-        return self.said
-
-    def hears(self, pattern):
-        return until(lambda: next((m for m in map(re.compile(pattern).fullmatch, self.listen()) if m), None),
-                     lambda: f"{pattern!r} said; it was {self.said}")
-
-    def count(self, word):
-        return self.listen().count(word)
-
-
 class Service(ProcessTest):
     def manager(self, name="notify", abstract=False):
-        m = Manager(f"@{self.path(name)}"[:100] if abstract else self.path(name))
+        m = NotifySocket(f"@{self.path(name)}"[:100] if abstract else self.path(name))
         self.addCleanup(m.close)
         return m
 
