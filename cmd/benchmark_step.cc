@@ -15,6 +15,7 @@
 #include "cluster_flags.h"
 #include "flags.h"
 #include "launch/free_ports.h"
+#include "launch/local_host.h"
 #include "launch/supervisor.h"
 #include "node/arithmetic.h"
 #include "node/cluster_run.h"
@@ -35,7 +36,8 @@ struct StepFlags {
   bool json = false, profile = false;
   // Of a task that the benchmark has started.
   ClusterFlags cluster;
-  int task = -1, listen_fd = -1;
+  int task = -1;
+  std::vector<int> listen_fds;
 };
 
 struct Figures {
@@ -111,8 +113,8 @@ Result<Figures> time_here(const StepFlags& flags) {
     end = node::run_solo(run, std::move(setup), files, clock, log, interrupts);
   } else {
     DTRAIN_TRY_ASSIGN(
-        end, node::run_in_cluster(run, spec, std::move(setup), {.listen_fd = flags.listen_fd, .computes = true}, files,
-                                  clock, log, interrupts));
+        end, node::run_in_cluster(run, spec, std::move(setup), {.listen_fds = flags.listen_fds, .computes = true},
+                                  files, clock, log, interrupts));
   }
   if (end != ExitCode::kDone) return fail(end, "the benchmark's run did not end well");
   if (timer.steps().empty()) return Figures{.peak_rss_mb = peak_rss_mib()};
@@ -127,41 +129,39 @@ Result<Figures> time_here(const StepFlags& flags) {
 
 // Starts the workers, each with a server beside it, and gathers what they print.
 Result<Figures> time_cluster(const StepFlags& flags) {
-  DTRAIN_TRY_ASSIGN(const auto ports, launch::reserve_ports(static_cast<size_t>(flags.workers)));
+  launch::LocalHost host("", own_path(), launch::reserve_ports);
+  launch::Preparation preparation;
+  preparation.tasks.resize(static_cast<size_t>(flags.workers));
+  for (int w = 0; w < flags.workers; ++w) preparation.tasks[static_cast<size_t>(w)].id = static_cast<uint32_t>(w);
+  host.prepare(preparation);
+  if (!host.prepared()->problems.empty()) return fail(ExitCode::kUsage, host.prepared()->problems.front().text);
   std::string hosts;
-  for (const auto& port : ports) hosts += fmt::format("{}127.0.0.1:{}", hosts.empty() ? "" : ",", port.port);
+  for (const auto& port : host.prepared()->ports)
+    hosts += fmt::format("{}127.0.0.1:{}", hosts.empty() ? "" : ",", port);
   std::vector<launch::SupervisedTask> tasks;
   for (int w = 0; w < flags.workers; ++w) {
-    std::vector<std::string> words{own_path(),
-                                   "benchmark",
-                                   "step",
-                                   flags.run_file.file,
-                                   "--json",
-                                   "--worker_hosts",
-                                   hosts,
-                                   "--task_id",
-                                   std::to_string(w),
-                                   "--listen_fd",
-                                   std::to_string(ports[static_cast<size_t>(w)].fd)};
+    std::vector<std::string> words{"benchmark",      "step", flags.run_file.file, "--json",
+                                   "--worker_hosts", hosts,  "--task_id",         std::to_string(w)};
     for (const std::string& set : flags.run_file.set) words.insert(words.end(), {"--set", set});
     for (const auto& [flag, value] : {std::pair("--threads", flags.threads),
                                       {"--steps", flags.steps},
                                       {"--warmup", flags.warmup},
                                       {"--workers", flags.workers}})
       words.insert(words.end(), {flag, std::to_string(value)});
-    DTRAIN_TRY_ASSIGN(auto child,
-                      launch::Child::start(fmt::format("worker/{}", w), words, ports[static_cast<size_t>(w)].fd));
-    tasks.push_back({std::move(child), w == 0, false});
+    launch::SupervisedTask task;
+    task.start = {static_cast<uint32_t>(w), fmt::format("worker/{}", w), words, {}, ""};
+    task.host = &host;
+    task.coordinator = w == 0;
+    tasks.push_back(std::move(task));
   }
-  for (const auto& port : ports) close(port.fd);
 
   char* text = nullptr;
   size_t size = 0;
-  launch::SupervisorOptions options;
-  options.output = open_memstream(&text, &size);
-  options.begun = [] { return true; };
-  const ExitCode end = launch::Supervisor(std::move(tasks), options).run();
-  std::fclose(options.output);
+  launch::TaskOutputOptions shown;
+  shown.stream = open_memstream(&text, &size);
+  launch::TaskOutput lines_of_tasks(shown);
+  const ExitCode end = launch::Supervisor(std::move(tasks), {&host}, lines_of_tasks, {.begun = true}).run();
+  std::fclose(shown.stream);
   const std::string output(text, size);
   std::free(text);
   if (end != ExitCode::kDone) return fail(end, output);
@@ -223,7 +223,7 @@ BenchmarkPart benchmark_step(CLI::App& app) {
   // For the tasks that the benchmark starts itself.
   step->add_option("--worker_hosts", flags->cluster.worker_hosts, "")->group("");
   step->add_option("--task_id", flags->task, "")->group("");
-  step->add_option("--listen_fd", flags->listen_fd, "")->group("");
+  step->add_option("--listen_fd", flags->listen_fds, "")->allow_extra_args(false)->group("");
   return {step, [flags] {
             const Status done = time_step(*flags);
             return done ? ExitCode::kDone : report(done.error());

@@ -157,8 +157,9 @@ Result<std::vector<Group>> WireBenchmark::run(const WireFlags& flags) {
   DTRAIN_TRY_ASSIGN(auto ends, PeerChannel::make_ends());
   DTRAIN_TRY_ASSIGN(
       auto child,
-      launch::Child::start("child", {own_path(), "benchmark", "wire", "--peer_fd", std::to_string(ends.second.get())},
-                           ends.second.get()));
+      launch::Child::start({.label = "child",
+                            .argv = {own_path(), "benchmark", "wire", "--peer_fd", std::to_string(ends.second.get())},
+                            .keep_fds = {ends.second.get()}}));
   ends.second.reset();
   PeerChannel channel(std::move(ends.first));
   auto measure = [&]() -> Result<std::vector<Group>> {

@@ -49,7 +49,7 @@ struct SpecFlags {
 };
 
 struct ClusterFlags {
-  std::string file, text, ps_hosts, worker_hosts;
+  std::string file, file_text, text, ps_hosts, worker_hosts;
   SpecFlags spec;
 
   void declare(CLI::App& app) {
@@ -58,6 +58,8 @@ struct ClusterFlags {
         ->type_name("SPEC");
     add_flag_value(app, "--ps_hosts", ps_hosts, "parameter servers, as HOST:PORT,HOST:PORT")->type_name("HOSTS");
     add_flag_value(app, "--worker_hosts", worker_hosts, "workers, as HOST:PORT,HOST:PORT")->type_name("HOSTS");
+    // For the launcher: what is in a cluster file, where that file is not.
+    app.add_option("--cluster_text", file_text, "")->group("");
     spec.declare(app);
   }
 
@@ -74,6 +76,10 @@ struct ClusterFlags {
     if (!file.empty()) {
       DTRAIN_TRY(spec.not_with_a_file());
       DTRAIN_TRY_ASSIGN(const config::Value root, config::load_file(file));
+      return some(cluster::read_cluster_spec(root));
+    }
+    if (!file_text.empty()) {
+      DTRAIN_TRY_ASSIGN(const config::Value root, config::load_text(file_text, "the launcher's cluster file"));
       return some(cluster::read_cluster_spec(root));
     }
     if (!text.empty()) return some(cluster::parse_cluster_spec(text, spec.options));

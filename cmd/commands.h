@@ -5,10 +5,23 @@
 
 namespace dtrain::cmd {
 
-extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kParams, kTop, kBenchmark, kSimulate,
-    kCompletion;
+extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kParams, kTop, kBenchmark, kSimulate;
+// Not for people: what launch starts on other hosts, and what packages are built with.
+extern const Command kAgent, kCompletion;
 
-inline const Command* const kCommands[] = {&kRun,    &kLaunch, &kCheck,     &kEval,     &kPredict,   &kInspect,
-                                           &kParams, &kTop,    &kBenchmark, &kSimulate, &kCompletion};
+inline const Command* const kCommands[] = {
+    &kRun,
+    &kLaunch,
+    &kCheck,
+    &kEval,
+    &kPredict,
+    &kInspect,
+    &kParams,
+    &kTop,
+    &kBenchmark,
+    &kSimulate,
+    &kAgent,
+    &kCompletion,
+};
 
 }  // namespace dtrain::cmd

@@ -1,190 +1,318 @@
-// dtrain launch: the whole cluster of a run, as processes on this machine.
+// dtrain launch: the whole cluster of a run, as processes on this machine or on others by ssh.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "base/file_system.h"
+#include "base/sha256.h"
 #include "cluster/spec.h"
-#include "cluster_flags.h"
 #include "commands.h"
 #include "config/load.h"
-#include "launch/free_ports.h"
+#include "host_check.h"
+#include "launch/gathering.h"
+#include "launch/shell_quote.h"
 #include "launch/supervisor.h"
+#include "launch_flags.h"
+#include "launch_plan.h"
 #include "node/network_split.h"
-#include "node/out_folder.h"
 #include "node/run_definition.h"
 #include "process.h"
-#include "run_flags.h"
 
 namespace dtrain::cmd {
 namespace {
 
-struct LaunchFlags {
-  RunFlags run;
-  std::string cluster;
-  SpecFlags spec;
-  int workers = 0, ps = 0;
-};
-
-Result<cluster::ClusterSpec> cluster_of(const LaunchFlags& flags, const std::vector<launch::ReservedPort>& ports) {
-  if (!flags.cluster.empty()) {
-    DTRAIN_TRY_ASSIGN(const config::Value root, config::load_file(flags.cluster));
-    return cluster::read_cluster_spec(root);
-  }
-  std::string ps, workers;
-  for (size_t i = 0; i < ports.size(); ++i) {
-    std::string& list = i < static_cast<size_t>(flags.ps) ? ps : workers;
-    list += fmt::format("{}127.0.0.1:{}", list.empty() ? "" : ",", ports[i].port);
-  }
-  return cluster::parse_host_lists(ps, workers, flags.spec.options);
+// The files that every host needs to read the run, by what reading it here takes.
+Result<std::vector<std::string>> files_of_run(const LaunchFlags& flags, const node::RunDefinition& run) {
+  std::vector<std::string> files;
+  const auto read = [&files](const std::string& path) {
+    files.push_back(path);
+    return config::read_file_from_disk(path);
+  };
+  DTRAIN_TRY(config::load_file(flags.run.run_file.file, flags.run.run_file.set, read));
+  if (!flags.run.init.empty()) files.push_back(flags.run.init);
+  if (flags.sync_data)
+    for (const auto& file : run.data_files()) files.push_back(file.path);
+  return files;
 }
 
-// Tasks on other machines are started there by hand: say so rather than start half a cluster.
-Status all_local(const cluster::ClusterSpec& spec, const std::string& file) {
-  for (const cluster::Task& task : spec.tasks()) {
-    const std::string& host = spec.address_of(task).host;
-    if (!spec.listed(task) || host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0) continue;
-    return fail(ExitCode::kUsage,
-                fmt::format("{} is on {}: launch starts tasks on this machine only; on each host run\n"
-                            "  dtrain run RUN.toml --cluster {} --job_name {} --task_id N",
-                            cluster::to_string(task), host, file, task.job));
+// What lies below this folder goes below the hosts' one, all else to the same place.
+std::vector<launch::CopyJob> copies(const std::vector<std::string>& files, const std::string& remote_dir) {
+  const std::string here = std::filesystem::current_path().string();
+  launch::CopyJob below{"", here, remote_dir.empty() ? here : remote_dir, {}}, elsewhere{"", "", "", {}};
+  for (const std::string& file : files) {
+    const std::string path = std::filesystem::absolute(file).lexically_normal().string();
+    if (path.starts_with(here + "/"))
+      below.paths.push_back(path.substr(here.size() + 1));
+    else
+      elsewhere.paths.push_back(path.substr(1));
   }
-  return {};
+  std::vector<launch::CopyJob> jobs;
+  for (launch::CopyJob& job : std::array{below, elsewhere})
+    if (!job.paths.empty()) jobs.push_back(std::move(job));
+  return jobs;
 }
 
-std::vector<std::string> cluster_words(const LaunchFlags& flags, const cluster::ClusterSpec& spec) {
-  if (!flags.cluster.empty()) return {"--cluster", flags.cluster};
+// Which build this is, so that another one on a host is not taken for it.
+std::string store_path(FileSystem& files) {
+  constexpr uint64_t kLargest = 1u << 30;
+  const auto program = files.read_file(own_path(), kLargest);
+  return fmt::format("$HOME/.cache/dtrain/{}-{}/dtrain", DTRAIN_VERSION,
+                     program ? to_hex(sha256(*program)).substr(0, 16) : "unknown");
+}
+
+std::vector<std::string> cluster_words(const LaunchFlags& flags, const LaunchPlan& plan,
+                                       const cluster::ClusterSpec& spec) {
+  if (plan.given) return {"--cluster_text", plan.cluster_text};
   std::vector<std::string> words = flags.spec.words();
   words.insert(words.begin(), {"--cluster_spec", cluster::to_string(spec)});
   return words;
 }
 
-std::vector<std::string> command_line(const LaunchFlags& flags, const cluster::ClusterSpec& spec,
-                                      const cluster::Task& task, const std::string& out, bool coordinator) {
-  std::vector<std::string> words{own_path(), "run", flags.run.run_file.file};
-  for (std::string& word : cluster_words(flags, spec)) words.push_back(std::move(word));
-  words.insert(words.end(),
-               {"--job_name", task.job, "--task_id", std::to_string(task.index), "--out", out, "--launched"});
+std::vector<std::string> command_line(const LaunchFlags& flags, const std::vector<std::string>& cluster,
+                                      const LaunchPlan::Place& place, const std::string& out) {
+  std::vector<std::string> words{"run", flags.run.run_file.file};
+  words.insert(words.end(), cluster.begin(), cluster.end());
+  words.insert(words.end(), {"--job_name", place.task.job, "--task_id", std::to_string(place.task.index), "--out", out,
+                             "--launched"});
   for (const std::string& set : flags.run.run_file.set) words.insert(words.end(), {"--set", set});
   if (!flags.run.init.empty()) words.insert(words.end(), {"--init", flags.run.init});
   if (flags.run.allow_guests) words.emplace_back("--allow_guests");
   if (flags.run.allow_put) words.emplace_back("--allow_put");
   if (flags.run.resume) words.emplace_back("--resume");
+  if (flags.run.auto_resume) words.emplace_back("--auto_resume");
   // One task speaks of progress. A task's output is a pipe: only the launcher knows whether a terminal is behind it.
   const bool bar = flags.run.progress == "always" || (flags.run.progress == "auto" && isatty(STDERR_FILENO));
-  const char* mode = !coordinator || flags.run.progress == "never" ? "never" : bar ? "always" : "lines";
+  const char* mode = !place.coordinates || flags.run.progress == "never" ? "never" : bar ? "always" : "lines";
   words.insert(words.end(), {"--progress", mode});
   return words;
 }
 
-// As a shell reads them; what is quoted here holds no quotation marks itself.
-std::string quoted(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words)
-    text += fmt::format("{0}{1}{2}{1}", text.empty() ? "" : " ",
-                        word.find_first_of("|; ") == std::string::npos ? "" : "'", word);
-  return text;
-}
-
-// Rows of metrics.jsonl tell whether the coordinator has got all tasks together; of a resumed run those that are new.
-class Begun {
+// What hosts say before there are tasks.
+class Notes final : public launch::HostEvents {
  public:
-  explicit Begun(std::string path) : path_(std::move(path)), old_(events()) {}
-  bool operator()() const { return events() > old_; }
+  explicit Notes(launch::TaskOutput& output) : output_(output) {}
+  void on_line(uint32_t, const std::string&, bool) override {}
+  void on_ready(uint32_t) override {}
+  void on_end(uint32_t, const launch::TaskEnd&) override {}
+  void on_note(const std::string& host, const std::string& text) override {
+    output_.say(fmt::format("{}: {}", host, text));
+  }
 
  private:
-  int events() const {
-    std::ifstream in(path_);
-    int n = 0;
-    for (std::string line; std::getline(in, line);) n += line.find("\"event\": \"begin\"") != std::string::npos;
-    return n;
-  }
-  std::string path_;
-  int old_;
+  launch::TaskOutput& output_;
 };
 
-Result<ExitCode> launch_run(const LaunchFlags& flags) {
-  if (flags.cluster.empty() && flags.workers < 1 && !flags.spec.options.max_workers)
-    return fail(ExitCode::kUsage,
-                "a run needs at least one worker: --workers N (with --ps M, or with the servers beside the "
-                "workers), or --cluster FILE");
-  if (!flags.cluster.empty() && (flags.workers || flags.ps))
-    return fail(ExitCode::kUsage, "--cluster says which tasks there are; leave out --workers and --ps");
-  if (!flags.cluster.empty()) DTRAIN_TRY(flags.spec.not_with_a_file());
-  // What is wrong with the run file is said here once, not by every task.
-  RealFileSystem files;
-  DTRAIN_TRY_ASSIGN(const auto definition,
-                    node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
-  const std::string out = flags.run.out_folder(definition.spec.name);
-  const node::OutFolder folder(out);
-
-  std::vector<launch::ReservedPort> ports;
-  if (flags.cluster.empty()) {
-    DTRAIN_TRY_ASSIGN(ports, launch::reserve_ports(static_cast<size_t>(flags.workers + flags.ps)));
-  }
-  DTRAIN_TRY_ASSIGN(const cluster::ClusterSpec spec, cluster_of(flags, ports));
-  DTRAIN_TRY_ASSIGN(const auto split, node::read_split(definition, spec));
-  if (!flags.run.resume) DTRAIN_TRY(folder.create(files));
-  if (!flags.cluster.empty()) DTRAIN_TRY(all_local(spec, flags.cluster));
-
-  // The tasks are told their place by flags; what the launcher was given in the environment is not for them.
-  for (const char* name : {"CLUSTER", "CLUSTER_SPEC", "PS_HOSTS", "WORKER_HOSTS", "JOB_NAME", "TASK_ID", "SET",
-                           "SERVERS", "MAX_WORKERS", "MIN_WORKERS", "START_GRACE", "PS", "PORT_BASE"})
-    unsetenv(fmt::format("DTRAIN_{}", name).c_str());
-  setenv("OMP_WAIT_POLICY", "passive", 0);  // tasks share the cores: threads that wait must not spin
-  std::vector<launch::SupervisedTask> tasks;
-  for (const cluster::Task& task : spec.tasks()) {
-    if (!spec.listed(task)) break;  // these come last, and are started by whoever wants to join
-    const auto rank = static_cast<size_t>(spec.rank_of(task));
-    const bool coordinator = task == spec.coordinator();
-    std::vector<std::string> words = command_line(flags, spec, task, out, coordinator);
-    const int fd = ports.empty() ? -1 : ports[rank].fd;
-    if (fd >= 0) words.insert(words.end(), {"--listen_fd", std::to_string(fd)});
-    auto child = launch::Child::start(fmt::format("{}/{}", task.job, task.index), words, fd);
-    if (!child) {
-      for (const auto& t : tasks) t.child.signal(SIGKILL);
-      return tl::unexpected(child.error());
+// --env NAME takes the value from here.
+Result<std::vector<std::string>> task_environment(const LaunchFlags& flags, size_t tasks_on_host, bool here) {
+  std::vector<std::string> out;
+  // Tasks that share cores: threads that wait must not spin.
+  if (tasks_on_host > 1 && !(here && std::getenv("OMP_WAIT_POLICY"))) out.emplace_back("OMP_WAIT_POLICY=passive");
+  for (const std::string& wanted : flags.environment) {
+    const size_t equals = wanted.find('=');
+    if (equals == 0 || wanted.empty())
+      return fail(ExitCode::kUsage, fmt::format("--env '{}': NAME or NAME=VALUE", wanted));
+    if (equals != std::string::npos) {
+      out.push_back(wanted);
+      continue;
     }
-    tasks.push_back({std::move(*child), coordinator, !split && !spec.serves(task)});
+    const char* value = std::getenv(wanted.c_str());
+    if (!value) return fail(ExitCode::kUsage, fmt::format("--env {}: there is no such variable here", wanted));
+    out.push_back(wanted + "=" + value);
   }
-  for (const launch::ReservedPort& port : ports) close(port.fd);
-  if (flags.run.progress != "never")
-    fmt::print(stderr, "[launch] dtrain top --ps {} shows how the tasks are doing\n",
-               cluster::to_string(spec.address_of(spec.coordinator())));
-
-  if (spec.elastic())
-    fmt::print(stderr, "[launch] other workers join with: dtrain run {} {} --job_name worker --task_id N\n",
-               flags.run.run_file.file, quoted(cluster_words(flags, spec)));
-  launch::SupervisorOptions options;
-  options.output = stderr;
-  options.others_may_join = spec.elastic();
-  options.begun = Begun(folder.metrics());
-  return launch::Supervisor(std::move(tasks), options).run();
+  return out;
 }
+
+class Launch {
+ public:
+  explicit Launch(const LaunchFlags& flags) : flags_(flags) {}
+
+  Result<ExitCode> run() {
+    if (flags_.run.resume && flags_.run.auto_resume)
+      return fail(ExitCode::kUsage,
+                  "give --resume or --auto_resume: the first wants a checkpoint, the second takes one");
+    DTRAIN_TRY_ASSIGN(plan_, plan_launch(flags_));
+    // What is wrong with the run file is said here once, not by every task.
+    DTRAIN_TRY_ASSIGN(const auto definition,
+                      node::RunDefinition::read(flags_.run.run_file.file, flags_.run.run_file.set, files_));
+    out_ = flags_.run.out_folder(definition.spec.name);
+    launch::TaskOutputOptions shown;
+    shown.stream = stderr;
+    shown.colour = isatty(STDERR_FILENO) && !std::getenv("NO_COLOR");
+    shown.only = flags_.only;
+    if (flags_.log_dir != "none") shown.log_folder = flags_.log_dir.empty() ? out_ + "/logs" : flags_.log_dir;
+    launch::TaskOutput output(shown);
+    DTRAIN_TRY(check_patterns());
+
+    plan_.ask_hosts(flags_, out_);
+    DTRAIN_TRY_ASSIGN(std::vector<launch::GatheredHost> hosts, gather_hosts(definition, output));
+    DTRAIN_TRY(leave_out_missing(hosts, output));
+    DTRAIN_TRY_ASSIGN(const cluster::ClusterSpec spec, spec_of(hosts));
+    DTRAIN_TRY_ASSIGN(const auto split, node::read_split(definition, spec));
+    std::vector<std::string> names;
+    for (const LaunchPlan::Place& place : plan_.tasks) names.push_back(name_of(place));
+    DTRAIN_TRY(output.open_logs(names));
+    DTRAIN_TRY_ASSIGN(auto tasks, tasks_of(spec, hosts, split != nullptr));
+    say_where(spec, output);
+
+    launch::SupervisorOptions options;
+    options.others_may_join = spec.elastic();
+    options.max_restarts = flags_.max_restarts;
+    std::vector<launch::Host*> used;
+    for (const launch::GatheredHost& host : hosts)
+      if (host.host) used.push_back(host.host.get());
+    return launch::Supervisor(std::move(tasks), used, output, options).run();
+  }
+
+ private:
+  static std::string name_of(const LaunchPlan::Place& place) {
+    return fmt::format("{}/{}", place.task.job, place.task.index);
+  }
+
+  // A pattern that shows nothing is a mistake that would look like a silent run.
+  Status check_patterns() const {
+    for (const std::string& pattern : flags_.only) {
+      std::string names;
+      bool any = false;
+      for (const LaunchPlan::Place& place : plan_.tasks) {
+        any = any || launch::is_meant(pattern, name_of(place));
+        names += (names.empty() ? "" : ", ") + name_of(place);
+      }
+      if (!any) return fail(ExitCode::kUsage, fmt::format("--only {}: no task is meant; there are {}", pattern, names));
+    }
+    return {};
+  }
+
+  Result<std::vector<launch::GatheredHost>> gather_hosts(const node::RunDefinition& definition,
+                                                         launch::TaskOutput& output) {
+    // The tasks are told their place by flags; what the launcher was given in the environment is not for them.
+    forget_flags_of_environment();
+    launch::GatherOptions options;
+    options.ssh = flags_.ssh;
+    options.program = own_path();
+    options.version = program_version();
+    options.machine = machine_name();
+    options.remote_program = flags_.remote_dtrain;
+    options.prepare_here = check_host;
+    options.sync = flags_.sync || flags_.sync_data;
+    if (!plan_.here()) options.store = store_path(files_);
+    if (options.sync && !plan_.here()) {
+      DTRAIN_TRY_ASSIGN(const auto files, files_of_run(flags_, definition));
+      options.copies = copies(files, flags_.remote_dir);
+    }
+    Notes notes(output);
+    return launch::gather(plan_.hosts, options, notes, clock_);
+  }
+
+  // All that is wrong, host by host. With --min_workers a host is left out where only workers would have been on it.
+  Status leave_out_missing(std::vector<launch::GatheredHost>& hosts, launch::TaskOutput& output) {
+    ExitCode code = ExitCode::kDone;
+    std::string text;
+    std::vector<bool> missing(hosts.size());
+    for (size_t h = 0; h < hosts.size(); ++h) {
+      const std::string& name = plan_.hosts[h].name;
+      const std::string before = name.empty() ? "" : name + ": ";
+      for (const std::string& warning : hosts[h].warnings) output.say(before + warning);
+      missing[h] = !hosts[h].problems.empty();
+      for (const launch::Problem& problem : hosts[h].problems) {
+        code = launch::worse(code, static_cast<ExitCode>(problem.code));
+        text += fmt::format("{}{}{}", text.empty() ? "" : "\n", before, problem.text);
+      }
+    }
+    if (code == ExitCode::kDone) return {};
+    if (!can_do_without(missing)) return fail(code, plan_.here() ? text : text + "\nnothing was started");
+    output.say("these hosts are left out:");
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      output.say("  " + text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    std::erase_if(plan_.tasks, [&](const LaunchPlan::Place& place) { return missing[place.host]; });
+    for (size_t h = 0; h < hosts.size(); ++h)
+      if (missing[h]) hosts[h].host.reset();
+    if (!plan_.given)
+      for (int index = 0; LaunchPlan::Place & place : plan_.tasks)
+        if (place.task.job == "worker") place.task.index = index++;
+    return {};
+  }
+
+  bool can_do_without(const std::vector<bool>& missing) const {
+    const auto least = plan_.given ? plan_.given->min_workers() : flags_.spec.options.min_workers;
+    if (!least) return false;
+    int left = 0;
+    for (const LaunchPlan::Place& place : plan_.tasks) {
+      if (!missing[place.host]) left += place.computes;
+      // A cluster file says where parameters lie; numbers of tasks leave that open until here.
+      if (missing[place.host] && (place.task.job == "ps" || (plan_.given && place.serves))) return false;
+    }
+    return left >= *least;
+  }
+
+  Result<cluster::ClusterSpec> spec_of(const std::vector<launch::GatheredHost>& hosts) {
+    std::vector<size_t> next(hosts.size());
+    std::string ps, workers;
+    for (LaunchPlan::Place& place : plan_.tasks) {
+      place.address.port = static_cast<uint16_t>(hosts[place.host].host->prepared()->ports[next[place.host]++]);
+      std::string& list = place.task.job == "ps" ? ps : workers;
+      list += (list.empty() ? "" : ",") + cluster::to_string(place.address);
+    }
+    if (plan_.given) return *plan_.given;
+    return cluster::parse_host_lists(ps, workers, flags_.spec.options);
+  }
+
+  Result<std::vector<launch::SupervisedTask>> tasks_of(const cluster::ClusterSpec& spec,
+                                                       const std::vector<launch::GatheredHost>& hosts, bool split) {
+    const std::vector<std::string> cluster = cluster_words(flags_, plan_, spec);
+    std::vector<launch::SupervisedTask> tasks;
+    for (const LaunchPlan::Place& place : plan_.tasks) {
+      const auto beside = std::count_if(plan_.tasks.begin(), plan_.tasks.end(),
+                                        [&](const LaunchPlan::Place& p) { return p.host == place.host; });
+      launch::SupervisedTask task;
+      task.start.task = place.number;
+      task.start.name = name_of(place);
+      task.start.words = command_line(flags_, cluster, place, out_);
+      DTRAIN_TRY_ASSIGN(task.start.environment,
+                        task_environment(flags_, static_cast<size_t>(beside), plan_.hosts[place.host].here));
+      task.host = hosts[place.host].host.get();
+      task.coordinator = place.task == spec.coordinator();
+      task.expendable = !split && !spec.serves(place.task);
+      tasks.push_back(std::move(task));
+    }
+    return tasks;
+  }
+
+  void say_where(const cluster::ClusterSpec& spec, launch::TaskOutput& output) const {
+    if (flags_.run.progress != "never")
+      output.say(fmt::format("dtrain top --ps {} shows how the tasks are doing",
+                             cluster::to_string(spec.address_of(spec.coordinator()))));
+    if (!spec.elastic()) return;
+    std::vector<std::string> words =
+        plan_.given ? std::vector<std::string>{"--cluster", flags_.cluster} : cluster_words(flags_, plan_, spec);
+    output.say(fmt::format("other workers join with: dtrain run {} {} --job_name worker --task_id N",
+                           launch::shell_quote(flags_.run.run_file.file), launch::shell_quote(words)));
+  }
+
+  const LaunchFlags& flags_;
+  RealFileSystem files_;
+  SteadyClock clock_;
+  LaunchPlan plan_;
+  std::string out_;
+};
 
 }  // namespace
 
-const Command kLaunch{
-    "launch", "start a run's whole cluster on this machine", [](CLI::App& app) -> std::function<ExitCode()> {
-      auto flags = std::make_shared<LaunchFlags>();
-      flags->run.declare(app);
-      flags->spec.declare(app);
-      add_flag_value(app, "--workers", flags->workers, "number of workers", {"--num_workers"})
-          ->check(CLI::Range(0, 1024));
-      add_flag_value(app, "--ps", flags->ps, "number of parameter servers; 0 puts a server beside every worker",
-                     {"--num_servers"})
-          ->check(CLI::Range(0, 1024));
-      add_flag_value(app, "--cluster", flags->cluster, "cluster spec (TOML) whose tasks are all on this machine")
-          ->type_name("FILE");
-      return [flags] {
-        const auto end = launch_run(*flags);
-        return end ? *end : report(end.error());
-      };
-    }};
+const Command kLaunch{"launch", "start a run's whole cluster, on this machine or on others by ssh",
+                      [](CLI::App& app) -> std::function<ExitCode()> {
+                        auto flags = std::make_shared<LaunchFlags>();
+                        flags->declare(app);
+                        return [flags] {
+                          const auto end = Launch(*flags).run();
+                          return end ? *end : report(end.error());
+                        };
+                      }};
 
 }  // namespace dtrain::cmd

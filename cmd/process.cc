@@ -20,6 +20,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "base/exit_code.h"
 
@@ -119,6 +120,15 @@ uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterS
   for (const cluster::Task& worker : spec.workers())
     here += spec.listed(worker) && spec.address_of(worker).host == spec.address_of(self).host;
   return std::max(1u, std::thread::hardware_concurrency() / std::max(1u, here));
+}
+
+void forget_flags_of_environment() {
+  std::vector<std::string> names;
+  for (char** at = environ; *at; ++at) {
+    const std::string entry(*at);
+    if (entry.starts_with("DTRAIN_")) names.push_back(entry.substr(0, entry.find('=')));
+  }
+  for (const std::string& name : names) unsetenv(name.c_str());
 }
 
 std::string own_path() {

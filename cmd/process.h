@@ -43,6 +43,9 @@ uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterS
 // The variables of this process's environment.
 cluster::Environment process_environment();
 
+// Takes every DTRAIN_ variable out of the environment: of a process whose children are told by flags what to do.
+void forget_flags_of_environment();
+
 // The path of this program, to start it again.
 std::string own_path();
 

@@ -32,7 +32,7 @@ struct TaskFlags {
   std::string job;
   int task = -1;
   int ps = 0, port_base = 0;
-  int listen_fd = -1;
+  std::vector<int> listen_fds;
   bool launched = false;
 };
 
@@ -104,6 +104,8 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   setup.split = split;
   setup.says_how_it_goes = !flags.launched;
   setup.init_model = flags.run.init;
+  if (flags.run.resume && flags.run.auto_resume)
+    return fail(ExitCode::kUsage, "give --resume or --auto_resume: the first wants a checkpoint, the second takes one");
   if (!setup.init_model.empty()) {
     if (flags.run.resume)
       return fail(ExitCode::kUsage, "give --resume or --init: a resumed run begins with its checkpoint");
@@ -120,12 +122,15 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   std::unique_ptr<node::RunRecord> record;
   if (coordinates) {
     // First of all: a resumed run cuts the record back to its checkpoint.
-    if (!flags.run.resume) DTRAIN_TRY(node::can_start(run, static_cast<int64_t>(spec.workers().size())));
-    if (!flags.run.resume) DTRAIN_TRY(under_code(ExitCode::kUsage, files.make_directories(out.path())));
+    bool resume = flags.run.resume;
+    if (!resume) DTRAIN_TRY(node::can_start(run, static_cast<int64_t>(spec.workers().size())));
+    if (!resume) DTRAIN_TRY(under_code(ExitCode::kUsage, files.make_directories(out.path())));
     DTRAIN_TRY(claim_folder(out.path()));
-    DTRAIN_TRY_ASSIGN(const node::StartPlan plan,
-                      node::plan_start(run, static_cast<int64_t>(spec.workers().size()), out, flags.run.resume, files,
-                                       log, split != nullptr));
+    if (!resume && flags.run.auto_resume) {
+      DTRAIN_TRY_ASSIGN(resume, out.resumes(files, log));
+    }
+    DTRAIN_TRY_ASSIGN(const node::StartPlan plan, node::plan_start(run, static_cast<int64_t>(spec.workers().size()),
+                                                                   out, resume, files, log, split != nullptr));
     DTRAIN_TRY_ASSIGN(record, node::RunRecord::open(run,
                                                     {out, plan.first_step, plan.steps, plan.micro_batches,
                                                      tasks_text(spec), static_cast<uint32_t>(spec.workers().size())},
@@ -136,7 +141,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   }
   Result<ExitCode> end = solo ? node::run_solo(run, std::move(setup), files, clock, log, interrupts)
                               : node::run_in_cluster(run, spec, std::move(setup),
-                                                     {.listen_fd = flags.listen_fd,
+                                                     {.listen_fds = flags.listen_fds,
                                                       .allow_guests = flags.run.allow_guests,
                                                       .computes = computes,
                                                       .interrupt_grace = place_here.of_engine ? kEngineGrace : 0},
@@ -163,9 +168,9 @@ const Command kRun{
           ->check(CLI::Range(0, 65535));
       add_flag_value(app, "--port_base", flags->port_base, "the first port for the tasks that an engine has started")
           ->check(CLI::Range(1, 65535));
-      // For the launcher: an inherited socket that listens already, and that it puts the task's name
+      // For the launcher: inherited sockets that are bound already, and that it puts the task's name
       // before each line.
-      add_flag_value(app, "--listen_fd", flags->listen_fd, "")->group("");
+      app.add_option("--listen_fd", flags->listen_fds, "")->allow_extra_args(false)->group("");
       add_switch(app, "--launched", flags->launched, "")->group("");
       return [flags] {
         const auto end = run_task(*flags);

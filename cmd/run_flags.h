@@ -11,13 +11,15 @@ namespace dtrain::cmd {
 struct RunFlags {
   RunFileFlags run_file;
   std::string out, init, progress = "auto";
-  bool resume = false, allow_guests = false, allow_put = false;
+  bool resume = false, auto_resume = false, allow_guests = false, allow_put = false;
 
   void declare(CLI::App& app) {
     run_file.declare(app);
     add_flag_value(app, "--out", out, "folder to write into; default runs/<name>")->type_name("DIR");
     add_flag_value(app, "--init", init, "start from the parameters of this model.safetensors")->type_name("FILE");
     add_switch(app, "--resume", resume, "go on with the run in --out, from its newest checkpoint");
+    add_switch(app, "--auto_resume", auto_resume,
+               "go on with the run in --out where it has a checkpoint, else begin anew: for whatever starts runs again");
     add_switch(app, "--allow_guests", allow_guests, "let guests (dtrain params, dtrain top) of other hosts look on");
     add_switch(app, "--allow_put", allow_put, "let guests replace tensors (dtrain params put)");
     add_flag_value(app, "--progress", progress,

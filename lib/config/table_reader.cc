@@ -132,7 +132,8 @@ std::optional<std::string> TableReader::read_path(std::string_view key, const Va
     diagnostics_.error(v.position(), fmt::format("'{}' in {}: expected the name of a file", key, what_));
     return std::nullopt;
   }
-  return resolve_path(*s, v.position());
+  paths_.push_back({resolve_path(*s, v.position()), v.position()});
+  return paths_.back().path;
 }
 
 int64_t TableReader::integer(std::string_view key, int64_t standard, int64_t min, int64_t max) {

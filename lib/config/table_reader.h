@@ -73,6 +73,12 @@ class TableReader {
   std::string require_path(std::string_view key);
   // One file's name or a list of them, at least one; empty after an error.
   std::vector<std::string> require_paths(std::string_view key);
+  // Every file's name that was read so far, with the place that says it.
+  struct NamedPath {
+    std::string path;
+    Position at;
+  };
+  const std::vector<NamedPath>& paths() const { return paths_; }
   // Unread values for other readers; null where absent or, after an error, of another kind.
   const Value* value(std::string_view key);
   const Value* table(std::string_view key);
@@ -102,6 +108,7 @@ class TableReader {
   Diagnostics& diagnostics_;
   std::string what_;
   std::vector<std::string> known_;
+  std::vector<NamedPath> paths_;
 };
 
 }  // namespace dtrain::config

@@ -25,18 +25,6 @@ namespace {
 
 constexpr const char* kLearnt[] = {"columns", "label", "normalize"};
 
-std::vector<std::string> read_paths(config::TableReader& table) {
-  const config::Value* value = table.value("file");
-  if (!value || !value->is_array()) {
-    const std::string path = table.require_path("file");
-    return path.empty() ? std::vector<std::string>{} : std::vector{path};
-  }
-  std::vector<std::string> paths = table.strings("file");
-  for (size_t i = 0; i < paths.size(); ++i) paths[i] = config::resolve_path(paths[i], value->as_array()[i].position());
-  if (value->as_array().empty()) table.error("file", "'file' is an empty list");
-  return paths;
-}
-
 void read_form(config::TableReader& table, TablePipeline& pipeline) {
   const std::string delimiter = table.string("delimiter", std::string(1, pipeline.options.delimiter));
   if (delimiter.size() == 1 && delimiter != "\"" && delimiter != "\n" && delimiter != "\r")
@@ -188,7 +176,7 @@ class CsvReading {
     const bool learnt = !context_.preprocessing.empty();
     input_.pipeline.missing_values = {"", "?", "NA"};
     if (learnt && !take_pipeline()) return nullptr;
-    const std::vector<std::string> paths = read_paths(table_);
+    const std::vector<std::string> paths = table_.require_paths("file");
     read_form(table_, input_.pipeline);
     table_.also_known("limit");
     limit_ = table_.has("limit") ? table_.integer("limit", 1, 1) : 0;

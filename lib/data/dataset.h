@@ -94,4 +94,8 @@ struct DataSource {
 // null exactly where the diagnostics hold an error afterwards.
 DataSource open_data(config::TableReader& table, const DatasetContext& context);
 
+// The files and folders that the table names, without opening any: to look whether they are there, or to copy them.
+// What is wrong with the table otherwise is passed over.
+std::vector<config::TableReader::NamedPath> named_files(const config::Value& table);
+
 }  // namespace dtrain::data

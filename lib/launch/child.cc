@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,68 +18,160 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr size_t kRememberedLines = 12;
 constexpr size_t kLongestLine = 64 * 1024;
 constexpr std::string_view kWipe = "\x1b[2K";
 
-// Runs in the new process, between fork and exec: nothing here may allocate.
-[[noreturn]] void become(char* const* argv, int output, int keep_fd, pid_t parent) {
+// What the new process becomes; made before the fork, since nothing after it may allocate.
+struct Image {
+  std::vector<char*> argv, environment;
+  std::vector<int> keep_fds;
+  int input = -1, output = -1, errors = -1;  // its first three descriptors
+  pid_t parent = 0;
+};
+
+// Runs in the new process, between fork and exec.
+[[noreturn]] void become(const Image& image) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // the launcher died in between
-  const int null = open("/dev/null", O_RDONLY);
-  if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) _exit(1);
-  if (keep_fd >= 0) fcntl(keep_fd, F_SETFD, 0);
+  if (getppid() != image.parent) _exit(1);  // the launcher died in between
+  if (dup2(image.input, 0) < 0 || dup2(image.output, 1) < 0 || dup2(image.errors, 2) < 0) _exit(1);
+  for (int fd : image.keep_fds) fcntl(fd, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execv(argv[0], argv);
-  const char* message = "dtrain: cannot start itself\n";
-  (void)!write(2, message, std::strlen(message));
+  for (int number : {SIGPIPE, SIGHUP, SIGINT, SIGTERM, SIGQUIT}) ::signal(number, SIG_DFL);
+  execvpe(image.argv[0], image.argv.data(), image.environment.data());
+  const char* const parts[] = {"dtrain: cannot start ", image.argv[0], ": ", std::strerror(errno), "\n"};
+  for (const char* part : parts) (void)!write(2, part, std::strlen(part));
   _exit(127);
 }
 
-}  // namespace
-
-std::string to_string(const ChildEnd& end) {
-  return end.signalled ? fmt::format("killed by signal {} ({})", end.value, strsignal(end.value))
-                       : fmt::format("exit code {}", end.value);
+// The environment of this process with `changes` in it, terminated for exec.
+std::vector<char*> environment_with(const std::vector<std::string>& changes) {
+  std::vector<char*> out;
+  for (char** at = environ; *at; ++at) {
+    const std::string_view entry(*at);
+    const std::string_view name = entry.substr(0, entry.find('=') + 1);
+    // Of its own launcher's service manager, whom a task has nothing to say.
+    bool kept = name != "NOTIFY_SOCKET=" && name != "WATCHDOG_USEC=" && name != "WATCHDOG_PID=";
+    for (const std::string& change : changes) kept = kept && !change.starts_with(name);
+    if (kept) out.push_back(*at);
+  }
+  for (const std::string& change : changes) out.push_back(const_cast<char*>(change.c_str()));
+  out.push_back(nullptr);
+  return out;
 }
 
-Result<Child> Child::start(std::string label, const std::vector<std::string>& argv, int keep_fd) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0)
-    return fail(ExitCode::kUsage, fmt::format("cannot start {}: {}", label, std::strerror(errno)));
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  std::vector<char*> words;
-  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
+// A datagram socket with a name that nobody can guess; `name` as NOTIFY_SOCKET gives it.
+int notify_socket(std::string& name) {
+  uint64_t drawn[2];
+  if (getrandom(drawn, sizeof(drawn), 0) != sizeof(drawn)) return -1;
+  name = fmt::format("@dtrain-{:016x}{:016x}", drawn[0], drawn[1]);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);  // abstract: the first byte is zero
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address),
+                      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())) == 0)
+    return fd;
+  if (fd >= 0) close(fd);
+  return -1;
+}
+
+class Pipe {
+ public:
+  Pipe() { open_ = pipe2(ends_, O_CLOEXEC) == 0; }
+  ~Pipe() {
+    for (int fd : ends_)
+      if (fd >= 0) close(fd);
+  }
+  bool is_open() const { return open_; }
+  int reader() const { return ends_[0]; }
+  int writer() const { return ends_[1]; }
+  int take_reader() { return taken(ends_[0]); }
+  int take_writer() { return taken(ends_[1]); }
+
+ private:
+  static int taken(int& end) {
+    fcntl(end, F_SETFL, O_NONBLOCK);
+    return std::exchange(end, -1);
+  }
+  int ends_[2] = {-1, -1};
+  bool open_ = false;
+};
+
+}  // namespace
+
+Result<Child> Child::start(const ChildStart& start) {
+  const auto failed = [&] {
+    return fail(ExitCode::kUsage, fmt::format("cannot start {}: {}", start.label, std::strerror(errno)));
+  };
+  Pipe output, channel_in, channel_out;
+  if (!output.is_open() || !channel_in.is_open() || !channel_out.is_open()) return failed();
+  Child child(start.label);
+  std::vector<std::string> environment = start.environment;
+  if (start.notify) {
+    std::string name;
+    child.notify_ = notify_socket(name);
+    if (child.notify_ < 0) return failed();
+    environment.push_back("NOTIFY_SOCKET=" + name);
+  }
+  Image image;
+  for (const std::string& word : start.argv) image.argv.push_back(const_cast<char*>(word.c_str()));
+  image.argv.push_back(nullptr);
+  image.environment = environment_with(environment);
+  image.keep_fds = start.keep_fds;
+  image.parent = getpid();
+  image.errors = output.writer();
+  image.output = start.channel ? channel_out.writer() : output.writer();
+  int null = -1;
+  if (start.channel || start.input) {
+    image.input = channel_in.reader();
+    if (start.input && write(channel_in.writer(), start.input->data(), start.input->size()) !=
+                           static_cast<ssize_t>(start.input->size()))
+      return failed();
+  } else {
+    null = image.input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null < 0) return failed();
+  }
+
   // Inherited from who started this process, "ignored" would mean that the kernel keeps no exit status.
   ::signal(SIGCHLD, SIG_DFL);
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid == 0) become(words.data(), ends[1], keep_fd, parent);
-  close(ends[1]);
-  if (pid < 0) {
-    close(ends[0]);
-    return fail(ExitCode::kUsage, fmt::format("cannot start {}: {}", label, std::strerror(errno)));
+  child.pid_ = fork();
+  if (child.pid_ == 0) become(image);
+  const int error = errno;
+  if (null >= 0) close(null);
+  errno = error;
+  if (child.pid_ < 0) return failed();
+  setpgid(child.pid_, child.pid_);  // here too: whichever comes first
+  child.output_ = output.take_reader();
+  if (start.channel) {
+    child.channel_in_ = channel_in.take_writer();
+    child.channel_out_ = channel_out.take_reader();
   }
-  setpgid(pid, pid);  // here too: whichever comes first
-  return Child(std::move(label), pid, ends[0]);
+  return child;
 }
 
 Child::Child(Child&& other) noexcept
     : label_(std::move(other.label_)),
       pid_(other.pid_),
       output_(std::exchange(other.output_, -1)),
+      channel_in_(std::exchange(other.channel_in_, -1)),
+      channel_out_(std::exchange(other.channel_out_, -1)),
+      notify_(std::exchange(other.notify_, -1)),
       running_(std::exchange(other.running_, false)),
-      end_(other.end_),
+      ready_(other.ready_),
+      end_(std::move(other.end_)),
       partial_(std::move(other.partial_)),
-      returned_(other.returned_),
-      last_lines_(std::move(other.last_lines_)) {}
+      returned_(other.returned_) {}
 
 Child::~Child() {
-  if (output_ >= 0) close(output_);
+  for (int fd : {output_, channel_in_, channel_out_, notify_})
+    if (fd >= 0) close(fd);
+}
+
+void Child::close_channel_in() {
+  if (channel_in_ >= 0) close(std::exchange(channel_in_, -1));
 }
 
 void Child::signal(int number) const {
@@ -118,11 +213,19 @@ void Child::end_line(const OnLine& line, bool rewrite) {
     text.erase(0, kWipe.size());
     if (text.empty() && rewrite) return;
   }
-  if (!rewrite) {
-    last_lines_.push_back(text);
-    if (last_lines_.size() > kRememberedLines) last_lines_.pop_front();
-  }
   line(text, rewrite);
+}
+
+bool Child::became_ready() {
+  char text[4096];
+  bool said = false;
+  while (notify_ >= 0) {
+    const ssize_t n = recv(notify_, text, sizeof(text), 0);
+    if (n < 0) break;
+    const std::string_view lines(text, static_cast<size_t>(n));
+    said = said || lines.starts_with("READY=1") || lines.find("\nREADY=1") != std::string_view::npos;
+  }
+  return said && !std::exchange(ready_, true);
 }
 
 bool Child::reap() {
@@ -130,7 +233,7 @@ bool Child::reap() {
   int status = 0;
   if (waitpid(pid_, &status, WNOHANG) != pid_) return false;
   running_ = false;
-  end_ = WIFSIGNALED(status) ? ChildEnd{true, WTERMSIG(status)} : ChildEnd{false, WEXITSTATUS(status)};
+  end_ = WIFSIGNALED(status) ? TaskEnd::signalled(WTERMSIG(status)) : TaskEnd::exited(WEXITSTATUS(status));
   return true;
 }
 

@@ -1,63 +1,75 @@
-// One started process: its id, its output by lines, how it ended. It dies with its parent, however that dies.
+// One started process: its id, its output by lines, whether it is ready, how it ended. It dies with its parent, however
+// that dies.
 #pragma once
 
 #include <sys/types.h>
 
-#include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "launch/task_end.h"
 
 namespace dtrain::launch {
 
-struct ChildEnd {
-  bool signalled = false;
-  int value = 0;  // exit code or signal number
-
-  bool good() const { return !signalled && value == 0; }
+struct ChildStart {
+  std::string label;                          // for messages: "worker/0"
+  std::vector<std::string> argv;              // argv[0] a path, or a name to be found in the PATH
+  std::vector<int> keep_fds = {};             // descriptors to inherit
+  std::vector<std::string> environment = {};  // NAME=VALUE, in the place of or beside what is there
+  // Standard input: this text and its end; absent: /dev/null. At most what a pipe holds (64 KiB).
+  std::optional<std::string> input = std::nullopt;
+  // Standard input and output are pipes of the parent's (channel_in, channel_out), and only standard error is read by
+  // lines.
+  bool channel = false;
+  // It is given a NOTIFY_SOCKET, as systemd's services are: what it says there is what ready() tells.
+  bool notify = false;
 };
-std::string to_string(const ChildEnd& end);  // "exit code 4", "killed by signal 9"
 
 class Child {
  public:
-  // Starts `argv` (argv[0] a path) with standard input from /dev/null, both outputs into one pipe, in a process group
-  // of its own (so that a terminal's Ctrl-C reaches the launcher alone). `keep_fd`: one descriptor to inherit, or −1.
-  // Sets SIGCHLD of this process to its default.
-  static Result<Child> start(std::string label, const std::vector<std::string>& argv, int keep_fd);
+  // Starts it in a process group of its own (so that a terminal's Ctrl-C reaches the launcher alone). Sets SIGCHLD of
+  // this process to its default.
+  static Result<Child> start(const ChildStart& start);
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
-  ~Child();  // closes the pipe; does not kill
+  ~Child();  // closes the pipes; does not kill
 
-  const std::string& label() const { return label_; }  // "worker/0"
+  const std::string& label() const { return label_; }
   pid_t pid() const { return pid_; }
-  int output_fd() const { return output_; }  // −1 once it is at its end
+  int output_fd() const { return output_; }         // −1 once it is at its end
+  int channel_in() const { return channel_in_; }    // to write to; does not block; −1 where there is none
+  int channel_out() const { return channel_out_; }  // to read from; does not block
+  int notify_fd() const { return notify_; }         // readable when it has said something there; −1: it cannot
+  void close_channel_in();
   bool running() const { return running_; }
-  const ChildEnd& end() const { return end_; }
-  const std::deque<std::string>& last_lines() const { return last_lines_; }
+  const TaskEnd& end() const { return end_; }
 
   void signal(int number) const;
   // Reads what is there without blocking; calls line(text, rewrite) for each whole line, where `rewrite` says that the
   // next one comes in its place (it ended with a carriage return alone).
   using OnLine = std::function<void(const std::string& text, bool rewrite)>;
   void read_output(const OnLine& line);
+  // True when it has said READY=1, once.
+  bool became_ready();
   // Takes the exit status where the process has ended; true when it did just now.
   bool reap();
 
  private:
-  Child(std::string label, pid_t pid, int output) : label_(std::move(label)), pid_(pid), output_(output) {}
+  explicit Child(std::string label) : label_(std::move(label)) {}
   void add(char c, const OnLine& line);
   void end_line(const OnLine& line, bool rewrite);
 
   std::string label_;
-  pid_t pid_;
-  int output_;
+  pid_t pid_ = -1;
+  int output_ = -1, channel_in_ = -1, channel_out_ = -1, notify_ = -1;
   bool running_ = true;
-  ChildEnd end_;
+  bool ready_ = false;
+  TaskEnd end_;
   std::string partial_;
   bool returned_ = false;  // the last character was a carriage return
-  std::deque<std::string> last_lines_;
 };
 
 }  // namespace dtrain::launch

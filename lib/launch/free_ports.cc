@@ -11,9 +11,9 @@
 
 namespace dtrain::launch {
 
-Result<std::vector<ReservedPort>> reserve_ports(size_t count) {
-  std::vector<ReservedPort> ports;
-  for (size_t i = 0; i < count; ++i) {
+Reserved reserve_ports(const Preparation& what) {
+  Reserved reserved;
+  for (size_t i = 0; i < what.tasks.size(); ++i) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -21,14 +21,17 @@ Result<std::vector<ReservedPort>> reserve_ports(size_t count) {
     socklen_t size = sizeof(address);
     if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
         getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-      const std::string why = std::strerror(errno);
+      reserved.answer.problems = {{static_cast<uint32_t>(ExitCode::kUsage),
+                                   fmt::format("cannot reserve a port on 127.0.0.1: {}", std::strerror(errno))}};
       if (fd >= 0) close(fd);
-      for (const ReservedPort& p : ports) close(p.fd);
-      return fail(ExitCode::kUsage, fmt::format("cannot reserve a port on 127.0.0.1: {}", why));
+      for (const auto& fds : reserved.sockets) close(fds.front());
+      reserved.sockets.clear();
+      return reserved;
     }
-    ports.push_back({fd, ntohs(address.sin_port)});
+    reserved.sockets.push_back({fd});
+    reserved.answer.ports.push_back(ntohs(address.sin_port));
   }
-  return ports;
+  return reserved;
 }
 
 }  // namespace dtrain::launch

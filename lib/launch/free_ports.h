@@ -3,18 +3,11 @@
 // socket.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
-#include "base/result.h"
+#include "launch/host.h"
 
 namespace dtrain::launch {
 
-struct ReservedPort {
-  int fd = -1;  // bound to 127.0.0.1, owned by the caller; close-on-exec: each is for one task alone
-  uint16_t port = 0;
-};
-
-Result<std::vector<ReservedPort>> reserve_ports(size_t count);
+// A port of 127.0.0.1 for each task; the sockets are close-on-exec: each is for one task alone.
+Reserved reserve_ports(const Preparation& what);
 
 }  // namespace dtrain::launch

@@ -3,113 +3,168 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <algorithm>
+
+#include "launch/signal_watch.h"
 
 namespace dtrain::launch {
 namespace {
 
-// Blocks the signals and gives a descriptor to read them from; undone at the end of its life.
-class SignalWatch {
- public:
-  SignalWatch() {
-    sigset_t set;
-    sigemptyset(&set);
-    for (int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, s);
-    sigprocmask(SIG_BLOCK, &set, &before_);
-    fd_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  }
-  ~SignalWatch() {
-    close(fd_);
-    sigprocmask(SIG_SETMASK, &before_, nullptr);
-  }
-  int fd() const { return fd_; }
-  // The next pending signal other than SIGCHLD, or 0.
-  int next() {
-    signalfd_siginfo info;
-    while (::read(fd_, &info, sizeof(info)) == sizeof(info))
-      if (info.ssi_signo != SIGCHLD) return static_cast<int>(info.ssi_signo);
-    return 0;
-  }
+constexpr size_t kRememberedLines = 12;
 
- private:
-  sigset_t before_;
-  int fd_ = -1;
-};
-
-bool interrupted(const ChildEnd& end) {
-  return !end.signalled && end.value == static_cast<int>(ExitCode::kInterrupted);
+bool lost_others(const TaskEnd& end) { return end.is(ExitCode::kPeerLost); }
+// Killed, with its machine or by itself, told to leave, or cut off.
+bool was_taken(const TaskEnd& end) {
+  return end.kind != TaskEnd::Kind::kExited || lost_others(end) || end.is(ExitCode::kInterrupted);
 }
-bool lost_others(const ChildEnd& end) { return !end.signalled && end.value == static_cast<int>(ExitCode::kPeerLost); }
+// Another try may go better; a wrong configuration stays one.
+bool worth_another_try(const TaskEnd& end) { return was_taken(end) || end.is(ExitCode::kBug); }
 
 }  // namespace
 
+Supervisor::Supervisor(std::vector<SupervisedTask> tasks, std::vector<Host*> hosts, TaskOutput& output,
+                       SupervisorOptions options)
+    : hosts_(std::move(hosts)), output_(output), options_(options) {
+  for (SupervisedTask& task : tasks) {
+    index_[task.start.task] = tasks_.size();
+    tasks_.push_back({std::move(task)});
+  }
+}
+
 ExitCode Supervisor::run() {
   SignalWatch signals;
-  auto drain = [this](SupervisedTask& t) {
-    t.child.read_output([&](const std::string& line, bool rewrite) { print(t.child.label(), line, rewrite); });
-  };
-  while (any_running()) {
-    std::vector<pollfd> wait{{signals.fd(), POLLIN, 0}};
-    for (const SupervisedTask& t : tasks_)
-      if (t.child.output_fd() >= 0) wait.push_back({t.child.output_fd(), POLLIN, 0});
-    poll(wait.data(), wait.size(), kill_at_ ? 50 : 500);
-    while (const int number = signals.next()) handle_interrupt(number);
-    for (SupervisedTask& t : tasks_) drain(t);
-    for (SupervisedTask& t : tasks_)
-      if (t.child.reap()) {
-        drain(t);
-        handle_end(t);
-      }
-    if (ask_at_ && clock_.now() >= *ask_at_) ask_to_end();
-    if (killing()) signal_all(SIGKILL);
+  start_run();
+  for (;;) {
+    watch(signals);
+    if (!run_can_start_again()) break;
+    report_first_failure();
+    ++restarts_;
+    output_.say(fmt::format("the run is started again ({} of {}), from its newest checkpoint", restarts_,
+                            options_.max_restarts));
+    start_run();
   }
   report_first_failure();
   return result();
 }
 
-void Supervisor::handle_end(SupervisedTask& task) {
-  const ChildEnd& end = task.child.end();
+void Supervisor::start_run() {
+  begun_ = options_.begun;
+  asked_ = false;
+  first_failure_.reset();
+  ask_at_.reset();
+  kill_at_.reset();
+  worst_ = ExitCode::kDone;
+  for (Watched& watched : tasks_) start(watched, restarts_ > 0);
+}
+
+void Supervisor::start(Watched& watched, bool again) {
+  watched.running = true;
+  watched.ended = false;
+  watched.last_lines.clear();
+  TaskStart start = watched.task.start;
+  if (again) start.words.emplace_back("--auto_resume");
+  watched.task.host->start(start);
+}
+
+// Until none is running.
+void Supervisor::watch(SignalWatch& signals) {
+  while (any_running()) {
+    std::vector<pollfd> wait{{signals.fd(), POLLIN, 0}};
+    for (const Host* host : hosts_) host->descriptors(wait);
+    poll(wait.data(), wait.size(), kill_at_ ? 50 : 250);
+    while (const int number = signals.next()) handle_interrupt(number);
+    for (Host* host : hosts_) host->work(*this);
+    if (ask_at_ && clock_.now() >= *ask_at_) ask_to_end();
+    if (killing()) signal_all(SIGKILL);
+  }
+}
+
+void Supervisor::on_line(uint32_t task, const std::string& text, bool rewrite) {
+  Watched& watched = this->watched(task);
+  if (!rewrite) {
+    watched.last_lines.push_back(text);
+    if (watched.last_lines.size() > kRememberedLines) watched.last_lines.pop_front();
+  }
+  output_.line(watched.task.start.name, text, rewrite);
+}
+
+void Supervisor::on_ready(uint32_t task) {
+  if (watched(task).task.coordinator) begun_ = true;
+}
+
+void Supervisor::on_note(const std::string& host, const std::string& text) {
+  output_.say(fmt::format("{}: {}", host, text));
+}
+
+void Supervisor::on_end(uint32_t task, const TaskEnd& end) {
+  Watched& watched = this->watched(task);
+  watched.running = false;
+  watched.ended = true;
+  watched.end = end;
+  handle_end(watched);
+}
+
+void Supervisor::handle_end(Watched& watched) {
+  const TaskEnd& end = watched.end;
   if (interrupted_) return;
   if (end.good()) {
-    if (task.coordinator && !kill_at_) kill_at_ = clock_.now() + options_.grace;  // nobody else has work left
+    if (watched.task.coordinator && !kill_at_) kill_at_ = clock_.now() + options_.grace;  // nobody else has work left
     return;
   }
-  const bool lost = is_expendable(task) && !first_failure_;
-  print("launch",
-        fmt::format("{}: {}{}", task.child.label(), to_string(end), lost ? "; the run goes on without it" : ""), false);
+  const bool may_lose = is_expendable(watched) && !first_failure_;
+  if (may_lose && !run_is_done() && start_again(watched)) return;
+  const bool lost = may_lose && others_are_left(watched);
+  output_.say(fmt::format("{}: {}{}", name_of(watched), to_string(end), lost ? "; the run goes on without it" : ""));
   if (lost || run_is_done()) return;
+  if (!killing()) worst_ = worse(worst_, end.code());
   if (!first_failure_) {
     // Tasks that have met each other tell each other; before that nobody knows whom to tell.
-    const bool begun = options_.begun();
-    kill_at_ = clock_.now() + (begun ? options_.grace : kSecond);
-    if (begun) ask_at_ = clock_.now() + options_.notice;
-  } else if (!lost_others(tasks_[*first_failure_].child.end()) || lost_others(end) || killing()) {
+    kill_at_ = clock_.now() + (begun_ ? options_.grace : kSecond);
+    if (begun_) ask_at_ = clock_.now() + options_.notice;
+  } else if (!lost_others(tasks_[*first_failure_].end) || lost_others(end) || killing()) {
     return;
   }
   // A task that ends for want of another one is seen before that one at times: then the other one's end counts.
-  first_failure_ = static_cast<size_t>(&task - tasks_.data());
+  first_failure_ = static_cast<size_t>(&watched - tasks_.data());
 }
 
-// Whether the run goes on after this end: of a worker without parameters that was killed, was told to leave, or has
-// lost the others (its network was cut for too long, say), beside another one.
-bool Supervisor::is_expendable(const SupervisedTask& task) const {
-  const ChildEnd& end = task.child.end();
-  return task.expendable && (end.signalled || lost_others(end) || interrupted(end)) && options_.begun() &&
-         (options_.others_may_join || std::any_of(tasks_.begin(), tasks_.end(), [&](const SupervisedTask& t) {
-            return &t != &task && t.expendable && (t.child.running() || t.child.end().good());
-          }));
+// Of a task whose loss the run survives: it comes back as a new life of itself.
+bool Supervisor::start_again(Watched& watched) {
+  if (restarts_ >= options_.max_restarts || watched.task.host->lost() || !worth_another_try(watched.end)) return false;
+  ++restarts_;
+  output_.say(fmt::format("{}: {}; it is started again ({} of {})", name_of(watched), to_string(watched.end), restarts_,
+                          options_.max_restarts));
+  start(watched, false);
+  return true;
+}
+
+bool Supervisor::run_can_start_again() const {
+  if (!first_failure_ || interrupted_ || run_is_done() || restarts_ >= options_.max_restarts) return false;
+  return worth_another_try(tasks_[*first_failure_].end) &&
+         std::none_of(tasks_.begin(), tasks_.end(), [](const Watched& w) { return w.task.host->lost(); });
+}
+
+// Whether the run can go on after this end: of a worker without parameters that was killed, was told to leave, or has
+// lost the others (its network was cut for too long, say).
+bool Supervisor::is_expendable(const Watched& watched) const {
+  return watched.task.expendable && was_taken(watched.end) && begun_;
+}
+
+bool Supervisor::others_are_left(const Watched& watched) const {
+  return options_.others_may_join || std::any_of(tasks_.begin(), tasks_.end(), [&](const Watched& w) {
+           return &w != &watched && w.task.expendable && (w.running || (w.ended && w.end.good()));
+         });
 }
 
 bool Supervisor::run_is_done() const {
-  return std::any_of(tasks_.begin(), tasks_.end(), [](const SupervisedTask& t) {
-    return t.coordinator && !t.child.running() && t.child.end().good();
-  });
+  return std::any_of(tasks_.begin(), tasks_.end(),
+                     [](const Watched& w) { return w.task.coordinator && w.ended && w.end.good(); });
 }
 
 void Supervisor::handle_interrupt(int number) {
+  // Tasks on other hosts would take a launcher that stands still for dead.
+  if (number == SIGTSTP) return output_.say("a launcher cannot be suspended; Ctrl-C ends the run with a checkpoint");
   if (interrupted_ || number == SIGHUP) {
     signal_all(SIGKILL);
     kill_at_ = clock_.now();
@@ -118,48 +173,45 @@ void Supervisor::handle_interrupt(int number) {
   }
   interrupted_ = true;
   kill_at_ = clock_.now() + options_.interrupt_grace;
-  print("launch",
-        "interrupted: ends with a checkpoint after this step, if that takes no longer than 4 s; once more ends at once",
-        false);
-  if (!options_.begun()) return signal_all(SIGTERM);
+  output_.say(
+      "interrupted: ends with a checkpoint after this step, if that takes no longer than 4 s; once more ends at once");
+  if (!begun_) return signal_all(SIGTERM);
   ask_to_end();
 }
 
 void Supervisor::ask_to_end() {
   if (asked_) return;
   asked_ = true;
-  for (const SupervisedTask& t : tasks_)
-    if (t.coordinator) t.child.signal(SIGINT);
-}
-
-void Supervisor::print(const std::string& label, const std::string& line, bool rewrite) {
-  const std::string text = fmt::format("{}[{}] {}{}", rewriting_ ? "\r\x1b[2K" : "", label, line, rewrite ? "" : "\n");
-  std::fwrite(text.data(), 1, text.size(), options_.output);
-  std::fflush(options_.output);
-  rewriting_ = rewrite;
+  for (Watched& w : tasks_)
+    if (w.task.coordinator && w.running) w.task.host->signal(w.task.start.task, SIGINT);
 }
 
 void Supervisor::signal_all(int number) {
-  for (const SupervisedTask& t : tasks_) t.child.signal(number);
+  for (Watched& w : tasks_)
+    if (w.running) w.task.host->signal(w.task.start.task, number);
 }
 
 bool Supervisor::any_running() const {
-  return std::any_of(tasks_.begin(), tasks_.end(), [](const SupervisedTask& t) { return t.child.running(); });
+  return std::any_of(tasks_.begin(), tasks_.end(), [](const Watched& w) { return w.running; });
+}
+
+std::string Supervisor::name_of(const Watched& watched) const {
+  const std::string& host = watched.task.host->name();
+  return host.empty() ? watched.task.start.name : fmt::format("{} on {}", watched.task.start.name, host);
 }
 
 void Supervisor::report_first_failure() {
   if (!first_failure_ || interrupted_ || run_is_done()) return;
-  const Child& child = tasks_[*first_failure_].child;
-  print("launch", fmt::format("first failure: {}, {}; its last lines:", child.label(), to_string(child.end())), false);
-  for (const std::string& line : child.last_lines()) print("launch", "  " + line, false);
+  const Watched& watched = tasks_[*first_failure_];
+  output_.say(fmt::format("first failure: {}, {}; its last lines:", name_of(watched), to_string(watched.end)));
+  for (const std::string& line : watched.last_lines) output_.say("  " + line);
+  if (!output_.log_folder().empty()) output_.say(fmt::format("all that the tasks said is in {}", output_.log_folder()));
 }
 
 ExitCode Supervisor::result() const {
   if (run_is_done()) return ExitCode::kDone;  // whoever was lost on the way
   if (interrupted_) return ExitCode::kInterrupted;
-  if (!first_failure_) return ExitCode::kBug;
-  const ChildEnd& end = tasks_[*first_failure_].child.end();
-  return end.signalled ? ExitCode::kPeerLost : static_cast<ExitCode>(end.value);
+  return first_failure_ ? worst_ : ExitCode::kBug;
 }
 
 }  // namespace dtrain::launch

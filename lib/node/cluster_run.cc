@@ -76,7 +76,7 @@ net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup,
       c.awaited.push_back(rank);  // the coordinator says itself whom it waits for
   }
   // A copy, since a task that joins again listens again.
-  if (options.listen_fd >= 0) c.listen_fds.push_back(fcntl(options.listen_fd, F_DUPFD_CLOEXEC, 0));
+  for (int fd : options.listen_fds) c.listen_fds.push_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   c.guests_from_elsewhere = options.allow_guests;
   c.timeouts.peer = duration(train.peer_timeout);
   // A second incarnation is refused when the first one is heard, which must be before it gives its handshake up.

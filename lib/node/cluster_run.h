@@ -2,13 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "node/task.h"
 
 namespace dtrain::node {
 
 struct ClusterRunOptions {
-  int listen_fd = -1;         // an inherited socket that listens at this task's address; −1: bind it here
+  std::vector<int> listen_fds;  // inherited sockets that are bound to this task's address; none: bind it here
   bool allow_guests = false;  // from other hosts too
   bool computes = false;      // has the worker role: says its data and arithmetic in the handshake
   // Who asks this task to end asks the others at the same time: so long the coordinator has to end the run for all,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/checkpoint_folder.h"
 #include "node/snapshot_writer.h"
 
 namespace dtrain::node {
@@ -37,6 +38,15 @@ Status OutFolder::create(FileSystem& files) const {
               fmt::format("{} holds a run already ({}): give another --out, go on with it by --resume, or "
                           "remove it",
                           path_, what));
+}
+
+Result<bool> OutFolder::resumes(FileSystem& files, Log& log) const {
+  const checkpoint::CheckpointFolder folder(files, checkpoints(), log);
+  DTRAIN_TRY_ASSIGN(const auto newest, folder.newest());
+  if (newest) return true;
+  for (const std::string& path : {metrics(), model(), model_average()})
+    DTRAIN_TRY(under_code(ExitCode::kUsage, files.remove_tree(path)));
+  return false;
 }
 
 Status OutFolder::remove_marks(FileSystem& files) const {

@@ -22,6 +22,9 @@ class OutFolder {
 
   // Makes the folder for a new run; an error where one is there already.
   Status create(FileSystem& files) const;
+  // For a run that goes on where it can (--auto_resume): true where there is a checkpoint to go on from. Where there is
+  // none, what an earlier try has left without one is removed, so that the run can begin anew.
+  Result<bool> resumes(FileSystem& files, Log& log) const;
   // Leaves the mark by which servers of other processes know that they see this disk; removes those of earlier lives.
   Status mark(FileSystem& files, uint64_t incarnation) const;
   Status remove_marks(FileSystem& files) const;

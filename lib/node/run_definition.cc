@@ -130,6 +130,13 @@ std::optional<std::string> RunDefinition::why_not_reproducible() const {
   return std::nullopt;
 }
 
+std::vector<config::TableReader::NamedPath> RunDefinition::data_files() const {
+  std::vector<config::TableReader::NamedPath> files = data::named_files(spec.data_train);
+  if (spec.data_test)
+    for (auto& file : data::named_files(*spec.data_test)) files.push_back(std::move(file));
+  return files;
+}
+
 Status RunDefinition::open_data(const FileSystem& files) {
   config::Diagnostics diagnostics;
   data::DatasetContext context{files, network->input(), network->input_classes(), network->labels().classes};

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/sha256.h"
 #include "config/run_spec.h"
+#include "config/table_reader.h"
 #include "config/value.h"
 #include "consistency/admission_rule.h"
 #include "data/dataset.h"
@@ -45,6 +46,8 @@ struct RunDefinition {
   // too, which `files` is for.
   static Result<RunDefinition> read(const std::string& file, std::span<const std::string> overrides,
                                     const FileSystem& files);
+  // The files and folders that [data.train] and [data.test] name.
+  std::vector<config::TableReader::NamedPath> data_files() const;
   // Opens the data sets and checks them against the network.
   Status open_data(const FileSystem& files);
   // One data set by itself, which `table` describes, prepared as a model learnt it. Without labels where `labelled` is

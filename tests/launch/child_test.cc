@@ -17,8 +17,8 @@ using testing::Pair;
 
 using Lines = std::vector<std::pair<std::string, bool>>;  // text, ended by a carriage return
 
-Child shell(const std::string& script, int keep_fd = -1) {
-  auto child = Child::start("worker/0", {"/bin/sh", "-c", script}, keep_fd);
+Child shell(const std::string& script, std::vector<int> keep_fds = {}) {
+  auto child = Child::start({.label = "worker/0", .argv = {"/bin/sh", "-c", script}, .keep_fds = std::move(keep_fds)});
   EXPECT_TRUE(child) << child.error().message;
   return std::move(*child);
 }
@@ -76,27 +76,17 @@ TEST(Child, GoodEnd) {
 TEST(Child, LinesThatAreRewritten) {
   Child child = shell(R"(printf '\rstep 1\rstep 2\rdone\n')");
   EXPECT_THAT(read_all(child), ElementsAre(Pair("step 1", true), Pair("step 2", true), Pair("done", false)));
-  EXPECT_THAT(child.last_lines(), ElementsAre("done"));
 }
 
 // A bar wipes its line before it is drawn anew; behind the task's name that would wipe the name.
 TEST(Child, WipingALineIsLeftToTheReader) {
   Child child = shell(R"(printf '\r\033[2Kstep 1\r\033[2Kstep 2\r\033[2K\r\033[2Kdone\n')");
   EXPECT_THAT(read_all(child), ElementsAre(Pair("step 1", true), Pair("step 2", true), Pair("done", false)));
-  EXPECT_THAT(child.last_lines(), ElementsAre("done"));
 }
 
 TEST(Child, LineEndsOfTwoCharacters) {
   Child child = shell(R"(printf 'one\r\n\r\ntwo\r\n')");
   EXPECT_THAT(read_all(child), ElementsAre(Pair("one", false), Pair("", false), Pair("two", false)));
-}
-
-TEST(Child, RemembersTheLastLines) {
-  Child child = shell("i=0; while [ $i -lt 30 ]; do i=$((i+1)); echo line $i; done");
-  EXPECT_EQ(read_all(child).size(), 30u);
-  ASSERT_EQ(child.last_lines().size(), 12u);
-  EXPECT_EQ(child.last_lines().front(), "line 19");
-  EXPECT_EQ(child.last_lines().back(), "line 30");
 }
 
 TEST(Child, AnEndlessLineIsCutAndNothingLost) {
@@ -115,7 +105,7 @@ TEST(Child, KilledBySignal) {
   child.signal(SIGKILL);
   read_all(child);
   wait_for_end(child);
-  EXPECT_TRUE(child.end().signalled);
+  EXPECT_EQ(child.end().kind, TaskEnd::Kind::kSignalled);
   EXPECT_EQ(child.end().value, SIGKILL);
   EXPECT_THAT(to_string(child.end()), HasSubstr("killed by signal 9"));
   child.signal(SIGKILL);  // its id may be another's by now: nothing is sent
@@ -134,7 +124,7 @@ TEST(Child, InheritsTheOneDescriptorThatItIsGiven) {
   ASSERT_EQ(pipe2(other, O_CLOEXEC), 0);
   Child child = shell("for fd in " + std::to_string(given[1]) + " " + std::to_string(other[1]) +
                           "; do [ -e /proc/self/fd/$fd ] && echo $fd; done; echo hello >&" + std::to_string(given[1]),
-                      given[1]);
+                      {given[1]});
   EXPECT_THAT(read_all(child), ElementsAre(Pair(std::to_string(given[1]), false)));
   char text[6] = {};
   EXPECT_EQ(::read(given[0], text, 5), 5);
@@ -143,9 +133,10 @@ TEST(Child, InheritsTheOneDescriptorThatItIsGiven) {
 }
 
 TEST(Child, AProgramThatDoesNotExist) {
-  auto child = Child::start("ps/0", {"/nowhere/dtrain"}, -1);
+  auto child = Child::start({.label = "ps/0", .argv = {"/nowhere/dtrain"}});
   ASSERT_TRUE(child);
-  EXPECT_THAT(read_all(*child), ElementsAre(Pair("dtrain: cannot start itself", false)));
+  EXPECT_THAT(read_all(*child),
+              ElementsAre(Pair("dtrain: cannot start /nowhere/dtrain: No such file or directory", false)));
   wait_for_end(*child);
   EXPECT_EQ(child->end().value, 127);
 }
@@ -159,8 +150,74 @@ TEST(Child, SignalsBlockedHereAreNotBlockedThere) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
   read_all(child);
   wait_for_end(child);
-  EXPECT_TRUE(child.end().signalled);
+  EXPECT_EQ(child.end().kind, TaskEnd::Kind::kSignalled);
   EXPECT_EQ(child.end().value, SIGTERM);
+}
+
+// As an agent's children, which itself must not die of a signal to its session.
+TEST(Child, SignalsIgnoredHereAreNotIgnoredThere) {
+  const auto before = ::signal(SIGTERM, SIG_IGN);
+  Child child = shell("kill -TERM $$; exit 3");
+  ::signal(SIGTERM, before);
+  read_all(child);
+  wait_for_end(child);
+  EXPECT_EQ(to_string(child.end()), "killed by signal 15 (Terminated)");
+}
+
+TEST(Child, ReadsWhatItIsGivenOnce) {
+  auto child = Child::start({.label = "ps/0", .argv = {"/bin/sh", "-c", "cat; echo; echo end"}, .input = "a secret"});
+  ASSERT_TRUE(child) << child.error().message;
+  EXPECT_THAT(read_all(*child), ElementsAre(Pair("a secret", false), Pair("end", false)));
+  wait_for_end(*child);
+}
+
+TEST(Child, ItsEnvironmentIsThisOneWithChanges) {
+  setenv("DTRAIN_TEST_KEPT", "kept", 1);
+  setenv("DTRAIN_TEST_CHANGED", "old", 1);
+  setenv("NOTIFY_SOCKET", "@of-the-launcher", 1);
+  auto child =
+      Child::start({.label = "ps/0",
+                    .argv = {"/bin/sh", "-c",
+                             "echo $DTRAIN_TEST_KEPT $DTRAIN_TEST_CHANGED; env | grep -c ^DTRAIN_TEST_CHANGED; "
+                             "echo ${NOTIFY_SOCKET-none}"},
+                    .environment = {"DTRAIN_TEST_CHANGED=new value"}});
+  for (const char* name : {"DTRAIN_TEST_KEPT", "DTRAIN_TEST_CHANGED", "NOTIFY_SOCKET"}) unsetenv(name);
+  ASSERT_TRUE(child) << child.error().message;
+  EXPECT_THAT(read_all(*child), ElementsAre(Pair("kept new value", false), Pair("1", false), Pair("none", false)));
+  wait_for_end(*child);
+}
+
+TEST(Child, AChannelIsApartFromWhatItComplainsOf) {
+  ChildStart how{.label = "ssh", .argv = {"/bin/sh", "-c", "read line; echo \"got $line\"; echo oh >&2; exit 255"}};
+  how.channel = true;
+  auto child = Child::start(how);
+  ASSERT_TRUE(child) << child.error().message;
+  ASSERT_EQ(write(child->channel_in(), "hello\n", 6), 6);
+  pollfd wait{child->channel_out(), POLLIN, 0};
+  ASSERT_EQ(poll(&wait, 1, 10'000), 1);
+  char text[32] = {};
+  EXPECT_EQ(::read(child->channel_out(), text, sizeof(text)), 10);
+  EXPECT_STREQ(text, "got hello\n");
+  EXPECT_THAT(read_all(*child), ElementsAre(Pair("oh", false)));
+  wait_for_end(*child);
+  EXPECT_EQ(child->end().value, 255);
+}
+
+TEST(Child, SaysOnceThatItIsReady) {
+  const char* const script = R"(
+import os, socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+for text in (b"STATUS=starting", b"READY=1\nSTATUS=training", b"READY=1"):
+    s.sendto(text, "\0" + os.environ["NOTIFY_SOCKET"][1:])
+)";
+  ChildStart how{.label = "ps/0", .argv = {"python3", "-c", script}};
+  how.notify = true;
+  auto child = Child::start(how);
+  ASSERT_TRUE(child) << child.error().message;
+  EXPECT_THAT(read_all(*child), testing::IsEmpty());
+  wait_for_end(*child);
+  EXPECT_TRUE(child->became_ready());
+  EXPECT_FALSE(child->became_ready());
 }
 
 }  // namespace

@@ -25,32 +25,37 @@ bool can_bind(uint16_t port) {
 
 // They do not listen: whoever dials waits for the task itself.
 TEST(FreePorts, AreDifferentAndTaken) {
-  const auto ports = reserve_ports(5);
-  ASSERT_TRUE(ports) << ports.error().message;
-  ASSERT_EQ(ports->size(), 5u);
-  std::set<uint16_t> numbers;
-  for (const ReservedPort& p : *ports) {
-    numbers.insert(p.port);
-    EXPECT_NE(p.port, 0);
-    EXPECT_FALSE(can_bind(p.port));
+  Preparation what;
+  what.tasks.resize(5);
+  const Reserved reserved = reserve_ports(what);
+  ASSERT_TRUE(reserved.answer.problems.empty());
+  ASSERT_EQ(reserved.answer.ports.size(), 5u);
+  std::set<uint32_t> numbers;
+  for (size_t i = 0; i < 5; ++i) {
+    const uint32_t port = reserved.answer.ports[i];
+    numbers.insert(port);
+    EXPECT_NE(port, 0u);
+    EXPECT_FALSE(can_bind(static_cast<uint16_t>(port)));
     int listens = 1;
     socklen_t size = sizeof(listens);
-    getsockopt(p.fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size);
+    getsockopt(reserved.sockets[i].front(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &size);
     EXPECT_EQ(listens, 0);
   }
   EXPECT_EQ(numbers.size(), 5u);
-  for (const ReservedPort& p : *ports) {
-    close(p.fd);
-    EXPECT_TRUE(can_bind(p.port));
+  for (size_t i = 0; i < 5; ++i) {
+    close(reserved.sockets[i].front());
+    EXPECT_TRUE(can_bind(static_cast<uint16_t>(reserved.answer.ports[i])));
   }
 }
 
 // A port that any other task holds open would go on to take connections for a task that is dead.
 TEST(FreePorts, AreInheritedByNobodyUnasked) {
-  const auto ports = reserve_ports(1);
-  ASSERT_TRUE(ports) << ports.error().message;
-  EXPECT_TRUE(fcntl(ports->front().fd, F_GETFD) & FD_CLOEXEC);
-  close(ports->front().fd);
+  Preparation what;
+  what.tasks.resize(1);
+  const Reserved reserved = reserve_ports(what);
+  ASSERT_EQ(reserved.sockets.size(), 1u);
+  EXPECT_TRUE(fcntl(reserved.sockets[0].front(), F_GETFD) & FD_CLOEXEC);
+  close(reserved.sockets[0].front());
 }
 
 }  // namespace

@@ -230,11 +230,6 @@ class Places(cluster.ProcessTest):
                 self.assertEqual(task.wait(), 2, task.err)
                 self.assertIn(says, task.err)
 
-    def test_launch_on_other_hosts(self):
-        spec = cluster.write(self.path("c.toml"), '[jobs.worker]\ntasks = ["192.0.2.1:2500"]\n')
-        p = self.dtrain("launch", self.run_toml, "--cluster", spec, "--out", self.path("out"), expect=2)
-        self.assertIn("/job:worker/task:0 is on 192.0.2.1", p.err)
-
 
 class Strangers(cluster.ProcessTest):
     def test_garbage_while_training(self):

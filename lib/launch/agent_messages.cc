@@ -1,0 +1,96 @@
+#include "launch/agent_messages.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
+
+namespace dtrain::launch {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+concept Record = requires(T& t) {
+  T::fields(t, [](const char*, auto&) {});
+};
+
+template <typename T>
+json to_json(const T& value) {
+  if constexpr (Record<T>) {
+    json out = json::object();
+    T::fields(value, [&out](const char* name, const auto& field) { out[name] = to_json(field); });
+    return out;
+  } else if constexpr (requires { value.begin(); } && !std::is_same_v<T, std::string>) {
+    json out = json::array();
+    for (const auto& item : value) out.push_back(to_json(item));
+    return out;
+  } else {
+    return value;
+  }
+}
+
+// False where the field is missing or of another kind.
+template <typename T>
+bool from_json(const json& from, T& value) {
+  if constexpr (Record<T>) {
+    bool good = from.is_object();
+    T::fields(value, [&](const char* name, auto& field) {
+      const auto at = good ? from.find(name) : from.end();
+      good = good && at != from.end() && from_json(*at, field);
+    });
+    return good;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    if (from.is_string()) value = from.get<std::string>();
+    return from.is_string();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (from.is_boolean()) value = from.get<bool>();
+    return from.is_boolean();
+  } else if constexpr (std::is_integral_v<T>) {
+    if (!from.is_number_unsigned() || from.get<uint64_t>() > std::numeric_limits<T>::max()) return false;
+    value = from.get<T>();
+    return true;
+  } else {
+    if (!from.is_array()) return false;
+    value.resize(from.size());
+    for (size_t i = 0; i < from.size(); ++i)
+      if (!from_json(from[i], value[i])) return false;
+    return true;
+  }
+}
+
+// The alternative of this type's name, read.
+template <size_t I = 0>
+std::optional<AgentMessage> read(const std::string& type, const json& from) {
+  if constexpr (I < std::variant_size_v<AgentMessage>) {
+    using T = std::variant_alternative_t<I, AgentMessage>;
+    if (type != T::kType) return read<I + 1>(type, from);
+    T message;
+    if (from_json(from, message)) return message;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string encode(const AgentMessage& message) {
+  const json out = std::visit(
+      [](const auto& m) {
+        json object = to_json(m);
+        object["type"] = std::decay_t<decltype(m)>::kType;
+        return object;
+      },
+      message);
+  return out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<AgentMessage> decode(const std::string& line) {
+  const json from = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (from.is_object())
+    if (const auto type = from.find("type"); type != from.end() && type->is_string())
+      if (auto message = read(type->get<std::string>(), from)) return std::move(*message);
+  return fail(ExitCode::kPeerLost, fmt::format("no message: '{}'", line.substr(0, 200)));
+}
+
+}  // namespace dtrain::launch

@@ -1,0 +1,44 @@
+#include "launch/line_buffer.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace dtrain::launch {
+
+bool LineReader::fill(int fd) {
+  char buffer[16 * 1024];
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer, sizeof(buffer));
+    if (n > 0) bytes_.append(buffer, static_cast<size_t>(n));
+    if (n == 0) return false;
+    if (n < 0 && errno != EINTR) return errno == EAGAIN;
+  }
+}
+
+bool LineReader::next(std::string& line) {
+  const size_t end = bytes_.find('\n', looked_);
+  if (end == std::string::npos) {
+    bytes_.erase(0, begin_);
+    begin_ = 0;
+    looked_ = bytes_.size();
+    return false;
+  }
+  line.assign(bytes_, begin_, end - begin_);
+  begin_ = looked_ = end + 1;
+  return true;
+}
+
+bool LineWriter::flush(int fd) {
+  while (waiting() > 0) {
+    const ssize_t n = ::write(fd, bytes_.data() + begin_, waiting());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno == EAGAIN;
+    begin_ += static_cast<size_t>(n);
+  }
+  bytes_.clear();
+  begin_ = 0;
+  return true;
+}
+
+}  // namespace dtrain::launch

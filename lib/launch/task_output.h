@@ -1,0 +1,49 @@
+// Where the lines of a run's tasks go: to the terminal, each with its task in front, and to one log file a task.
+#pragma once
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace dtrain::launch {
+
+struct TaskOutputOptions {
+  std::FILE* stream = nullptr;    // borrowed
+  bool colour = false;            // of the labels, a colour a task
+  std::vector<std::string> only;  // patterns as "worker/3", "ps/*", "worker"; none: all tasks
+  std::string log_folder;         // for <job>-<index>.log; "": no logs
+};
+
+class TaskOutput {
+ public:
+  explicit TaskOutput(TaskOutputOptions options) : options_(std::move(options)) {}
+
+  // Makes the folder and the logs of these tasks; what an earlier life left there is kept, and added to.
+  Status open_logs(const std::vector<std::string>& tasks);
+
+  // A line of a task, `rewrite`: the next one comes in its place. Lines that are rewritten are not logged.
+  void line(const std::string& task, const std::string& text, bool rewrite);
+  // A line of the launcher's own: always shown.
+  void say(const std::string& text);
+  const std::string& log_folder() const { return options_.log_folder; }
+
+ private:
+  bool shown(const std::string& task) const;
+  void print(const std::string& label, const std::string& text, bool rewrite);
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  TaskOutputOptions options_;
+  std::map<std::string, std::unique_ptr<std::FILE, Close>> logs_;
+  bool rewriting_ = false;  // the terminal's line holds a progress bar
+};
+
+// Whether "worker/3" is meant by a pattern: its name, its job ("worker"), or either with '*' for any characters.
+bool is_meant(const std::string& pattern, const std::string& task);
+
+}  // namespace dtrain::launch

@@ -1,0 +1,119 @@
+// What is told to shells is tried on a real one.
+#include "launch/ssh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "launch/copying.h"
+#include "launch/shell_quote.h"
+
+namespace dtrain::launch {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string output_of(const std::string& line) {
+  std::string out;
+  FILE* pipe = popen(line.c_str(), "r");
+  char buffer[1024];
+  while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) out.append(buffer, n);
+  pclose(pipe);
+  return out;
+}
+
+TEST(ShellQuote, AShellReadsBackWhatWasMeant) {
+  for (const std::string word :
+       {"plain", "",  "a b", "it's",           "'",   "''a''", "\"x\"", "$HOME",  "`ls`", "\\", "a\nb",
+        "*",     "~", "#x",  "a;b&c|d>e<f(g)", "A=b", "=ls",   "!1",    "é→日本", "-n"}) {
+    EXPECT_EQ(output_of("printf %s " + shell_quote(word)), word);
+    // Twice, as of a command within a command.
+    EXPECT_EQ(output_of("sh -c " + shell_quote("printf %s " + shell_quote(word))), word);
+  }
+  EXPECT_EQ(shell_quote({"ls", "-l", "a b"}), "ls -l 'a b'");
+}
+
+TEST(Ssh, AsksNothingAndKeepsTheUsersOwnWordsFirst) {
+  SshOptions options;
+  options.config = "my config";
+  options.options = {"Port=2222", "StrictHostKeyChecking=yes"};
+  const auto words = ssh_command(options, {"alice@node1", 2022}, "true");
+  EXPECT_THAT(words, Contains("BatchMode=yes"));
+  const auto mine = std::find(words.begin(), words.end(), "StrictHostKeyChecking=yes");
+  EXPECT_LT(mine, std::find(words.begin(), words.end(), "StrictHostKeyChecking=accept-new"));
+  EXPECT_EQ(words[1], "-F");
+  EXPECT_EQ(words[2], "my config");
+  EXPECT_EQ(std::vector(words.end() - 5, words.end()),
+            (std::vector<std::string>{"-p", "2022", "--", "alice@node1", "true"}));
+}
+
+TEST(Ssh, TheAgentIsTheFirstProgramThatIsThere) {
+  const std::string folder = testing::TempDir() + "agent it's " + std::to_string(getpid());
+  std::filesystem::create_directories(folder + "/home/.cache");
+  const std::string program = folder + "/home/.cache/dtrain";
+  std::ofstream(program) << "#!/bin/sh\necho found $1\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const std::string in_home = "HOME=" + shell_quote(folder + "/home") + " PATH=/nowhere ";
+  const auto run = [&](const std::vector<std::string>& places) {
+    return output_of(in_home + "/bin/sh -c " + shell_quote(agent_command(places)) + "; echo $?");
+  };
+  EXPECT_EQ(run({folder + "/none", "$HOME/.cache/dtrain"}), "found agent\n0\n");
+  EXPECT_EQ(run({program}), "found agent\n0\n");
+  EXPECT_EQ(run({folder + "/none", folder + "/home"}), "127\n") << "a folder is no program";
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Ssh, SaysWhatToDo) {
+  EXPECT_THAT(ssh_hint("bob@node1: Permission denied (publickey,password).", "node1"), HasSubstr("ssh-copy-id node1"));
+  EXPECT_THAT(ssh_hint("Host key verification failed.", "node1"), HasSubstr("ssh-keygen -R node1"));
+  EXPECT_THAT(ssh_hint("ssh: Could not resolve hostname x: Name or service not known", "x"), HasSubstr("no such host"));
+  EXPECT_THAT(ssh_hint("ssh: connect to host a port 22: Connection refused", "a"), HasSubstr("sshd"));
+  EXPECT_EQ(ssh_hint("something else", "a"), "");
+}
+
+TEST(Ssh, TheNameBehindAnAlias) {
+  EXPECT_EQ(host_name_of("user root\nhostname 10.0.0.7\nport 22\n"), "10.0.0.7");
+  EXPECT_EQ(host_name_of("hostname a"), "a");
+  EXPECT_EQ(host_name_of("user root\n"), "");
+}
+
+TEST(Copying, LinesThatFailSayWhy) {
+  const auto words = run_lines({"exit 0", "echo no room >&2; exit 1", "exit 3", "sleep 100"}, 0.3);
+  EXPECT_THAT(words, ElementsAre("", "no room", "exit code 3", HasSubstr("not done within 0.3 s")));
+}
+
+TEST(Copying, TarBringsFilesWhateverTheirNames) {
+  const std::string folder = testing::TempDir() + "copy " + std::to_string(getpid());
+  const std::string odd = "a b/it's $HOME.toml";
+  std::filesystem::create_directories(folder + "/from/a b");
+  std::ofstream(folder + "/from/" + odd) << "content";
+  // An ssh that runs the command here.
+  std::ofstream(folder + "/ssh") << "#!/bin/sh\nfor command do :; done\nexec /bin/sh -c \"$command\"\n";
+  std::filesystem::permissions(folder + "/ssh", std::filesystem::perms::owner_all);
+  SshOptions ssh;
+  ssh.program = folder + "/ssh";
+  const CopyJob job{"node1", folder + "/from", folder + "/to \"there\"", {odd}};
+  EXPECT_THAT(run_lines({tar_line(ssh, {"node1"}, job)}, 60), ElementsAre(""));
+  std::string text;
+  std::getline(std::ifstream(job.target + "/" + odd), text);
+  EXPECT_EQ(text, "content");
+
+  EXPECT_THAT(run_lines({"HOME=" + shell_quote(folder) + "; export HOME; " +
+                         program_line(ssh, {"node1"}, job.target + "/" + odd, "$HOME/.cache/d/dtrain")},
+                        60),
+              ElementsAre(""));
+  std::getline(std::ifstream(folder + "/.cache/d/dtrain"), text);
+  EXPECT_EQ(text, "content");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder + "/.cache/d"), {}), 1);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace dtrain::launch

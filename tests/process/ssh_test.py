@@ -1,0 +1,509 @@
+#!/usr/bin/env python3
+"""dtrain launch over real ssh servers: what it promises of hosts that are reached by ssh, one by one. Threads of other
+projects' users who met what is tested are named where there are any."""
+import os, re, shutil, signal, subprocess, time, unittest
+
+import cluster, sshd
+
+LONG = ["--set", "train.steps=100000", "--set", "train.log_every=1"]
+WITHIN = 5  # seconds after which nothing may be left anywhere
+
+
+class SshTest(cluster.ProcessTest):
+    HOSTS = 2
+
+    def setUp(self):
+        why = sshd.possible()
+        if why:
+            self.skipTest(why)
+        super().setUp()
+        self.hosts = sshd.Hosts(self.path("hosts"), self.HOSTS)
+        self.enterContext_(self.hosts)
+        self.hostfile = cluster.write(self.path("hostfile"), "".join(f"{n} slots=2\n" for n in self.hosts.names))
+
+    def enterContext_(self, manager):  # unittest has it from Python 3.11 on
+        manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+
+    def launch(self, *args, out="out", hostfile=None, run=None, **kwargs):
+        return self.start("launch", run or self.run_toml, "--hostfile", hostfile or self.hostfile, "--ssh_config",
+                          self.hosts.config, "--out", self.path(out), *args, **kwargs)
+
+    def launched(self, *args, expect=0, **kwargs):
+        p = self.launch(*args, **kwargs)
+        code = p.wait()
+        self.assertEqual(code, expect, f"{p}\n{p.out}{p.err}")
+        return p
+
+    def tasks(self):
+        """The processes of tasks, wherever: pid → command line."""
+        return {pid: line for pid, line in cluster.processes_with(self.dir).items()
+                if " --launched" in line and " agent" not in line}
+
+    def assert_no_process_left(self, within):
+        def left():
+            return {pid: line for pid, line in cluster.processes_with(self.dir).items() if "sshd_config_" not in line}
+        cluster.until(lambda: not left(), lambda: f"all processes gone, but {left()}", within)
+
+    def agents(self):
+        """The processes of agents of this test's servers."""
+        found = []
+        for server in self.hosts.servers:
+            for session in sshd.sessions(server.pid):
+                found += [pid for pid in children_of(session) if "agent" in command_of(pid)]
+        return found
+
+
+def children_of(parent):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                if int(f.read().rsplit(")", 1)[1].split()[1]) == parent:
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+class Runs(SshTest):
+    def test_the_same_bits_as_in_one_process(self):
+        want = self.train(out="one")
+        for n, args in enumerate((["--workers", 2, "--ps", 2], ["--workers", 4], ["--workers", 2, "--ps", 1], [])):
+            self.launched(*args, out=f"out{n}")
+            self.assertEqual(self.model_hash(f"out{n}"), want)
+        self.assert_no_process_left(WITHIN)
+
+    def test_a_cluster_file(self):
+        want = self.train(out="one")
+        # Addresses of this machine: without ssh.
+        ports = cluster.free_ports(3)
+        names = dict(zip(self.hosts.names, (self.hosts.address(0), self.hosts.address(1))))
+        spec = cluster.write(self.path("c.toml"), f'[jobs.server]\nrole = "ps"\ntasks = ["{names["node1"]}:{ports[0]}"]\n'
+                                                  f'[jobs.worker]\ntasks = ["{names["node1"]}:{ports[1]}", '
+                                                  f'"{names["node2"]}:{ports[2]}"]\n')
+        self.dtrain("launch", self.run_toml, "--cluster", spec, "--out", self.path("out"))
+        self.assertEqual(self.model_hash("out"), want)
+
+    def test_eight_tasks_are_ready_within_five_seconds(self):
+        """Their start is printed, not asserted to the second: a busy machine takes longer."""
+        hostfile = cluster.write(self.path("h"), "node[1-2] slots=4\n")
+        begin = time.monotonic()
+        p = self.launch("--workers", 6, "--ps", 2, *LONG, hostfile=hostfile)
+        self.wait_for_step(p, "out", 1)
+        print(f"  8 tasks on 2 hosts took their first step after {time.monotonic() - begin:.1f} s", flush=True)
+        p.signal(signal.SIGINT)
+        self.assertEqual(p.wait(), 130, p.err)
+
+    def test_a_log_file_a_task(self):
+        p = self.launched("--workers", 2, "--ps", 1)
+        logs = sorted(os.listdir(self.path("out", "logs")))
+        self.assertEqual(logs, ["ps-0.log", "worker-0.log", "worker-1.log"])
+        with open(self.path("out", "logs", "ps-0.log")) as f:
+            self.assertIn("done: 40 steps", f.read())
+        self.assertIn("[ps/0] done: 40 steps", p.err)
+
+    def test_only_what_is_asked_for_is_shown(self):
+        p = self.launched("--workers", 2, "--ps", 1, "--only", "worker/1")
+        self.assertNotIn("[ps/0]", p.err)
+        with open(self.path("out", "logs", "ps-0.log")) as f:
+            self.assertIn("done: 40 steps", f.read())
+        p = self.launched("--workers", 2, "--ps", 1, "--only", "wroker", out="out2", expect=2)
+        self.assertIn("--only wroker: no task is meant; there are ps/0, worker/0, worker/1", p.err)
+
+    def test_the_environment_that_is_asked_for(self):
+        self.launched("--workers", 1, "--env", "NO_SUCH_VARIABLE", expect=2)
+        p = self.launch("--workers", 1, "--env", "A_TEST=it is $here 'and' \"there\"", *LONG)
+        self.wait_for_step(p, "out", 1)
+        [pid] = self.tasks()
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            self.assertIn(b"A_TEST=it is $here 'and' \"there\"", f.read().split(b"\0"))
+        p.signal(signal.SIGINT)
+        self.assertEqual(p.wait(), 130)
+
+
+class Words(SshTest):
+    """apache/mxnet 6715, dmlc-core 131: spaces and quotes in paths and arguments broke the ssh launcher."""
+    NAME = "a b 'c' \"d\" $HOME `e` \\f; g & (h) *é→日本"
+
+    def test_any_path_and_argument_arrives_as_given(self):
+        want = self.train(out="one")
+        folder = self.path(self.NAME)
+        os.mkdir(folder)
+        for name in ("images.idx", "labels.idx"):
+            shutil.copy(self.path(name), folder)
+        run = cluster.write(os.path.join(folder, self.NAME[:20] + ".toml"), cluster.RUN)
+        p = self.launch("--workers", 2, "--ps", 1, "--set", f"name={self.NAME}", run=run,
+                        out=os.path.join(self.NAME, "out " + self.NAME[-6:]))
+        self.assertEqual(p.wait(), 0, p.err)
+        self.assertEqual(self.model_hash(self.NAME, "out " + self.NAME[-6:]), want)
+
+    def test_another_shell(self):
+        want = self.train(out="one")
+        for name in ("zsh", "csh", "fish"):
+            if not shutil.which(name):
+                continue
+            quoted = shutil.which(name)
+            with self.subTest(shell=name):
+                # What sshd hands to the user's shell goes to this one instead.
+                self.hosts.stop(0)
+                self.hosts.start(0, f"ForceCommand exec {quoted} -c \"$SSH_ORIGINAL_COMMAND\"")
+                self.launched("--workers", 2, "--ps", 1, out=f"out-{name}")
+                self.assertEqual(self.model_hash(f"out-{name}"), want)
+
+    def test_a_login_that_prints(self):
+        """What a shell prints before dtrain does is no harm."""
+        self.hosts.stop(0)
+        self.hosts.start(0, "ForceCommand echo Welcome to node1; printf no-end; eval \"$SSH_ORIGINAL_COMMAND\"")
+        self.launched("--workers", 2, "--ps", 1)
+
+
+class Checks(SshTest):
+    """Everything that is in the way is said at once, and nothing is started."""
+
+    def refused(self, *args, expect, says, out="out", **kwargs):
+        p = self.launched(*args, expect=expect, out=out, **kwargs)
+        for word in says:
+            self.assertRegex(p.err, word)
+        self.assertFalse(self.steps(out))
+        self.assert_no_process_left(WITHIN)
+        return p
+
+    def test_everything_at_once(self):
+        self.hosts.stop(1)
+        shutil.rmtree(self.path("hosts", "node1"))
+        os.remove(self.path("labels.idx"))
+        self.refused("--workers", 4, expect=3, says=[
+            r"node1: .*run\.toml:7:10: error: '.*labels\.idx' cannot be read there: No such file",
+            r"node2: not reached: .*Connection refused.*sshd", "nothing was started"])
+        self.assertFalse(os.path.exists(self.path("out", "metrics.jsonl")))
+
+    def test_a_password_would_be_asked_for(self):
+        cluster.write(self.path("hosts", "authorized_keys"), "")
+        self.refused("--workers", 2, expect=4, says=["node1: not reached: .*Permission denied", "ssh-copy-id"])
+
+    def test_an_unknown_host(self):
+        hostfile = cluster.write(self.path("h"), "node1\nno-such-host.invalid\n")
+        self.refused("--workers", 2, expect=4, hostfile=hostfile, says=["no-such-host.invalid: not reached: .*resolve"])
+
+    def test_a_key_that_changed(self):
+        self.launched("--workers", 1, out="first")
+        subprocess.run(["rm", self.path("hosts", "host_key"), self.path("hosts", "host_key.pub")], check=True)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.path("hosts", "host_key")], check=True)
+        self.hosts.stop(0)
+        self.hosts.start(0)
+        self.refused("--workers", 1, expect=4, says=["not reached.*ssh-keygen -R"])
+
+    def test_another_version_on_one_host(self):
+        other = cluster.write(self.path("dtrain"), '#!/bin/sh\necho \'{"type": "greeting", "version": "0.0.1 (protocol 1)", '
+                                                   '"machine": "m", "rsync": false}\'\ncat >/dev/null\n')
+        os.chmod(other, 0o755)
+        self.refused("--workers", 1, "--remote_dtrain", other, expect=2,
+                     says=[r"node1: dtrain there is 0\.0\.1 \(protocol 1\), here it is ", "--sync"])
+
+    def test_no_dtrain(self):
+        self.refused("--workers", 1, "--remote_dtrain", self.path("nowhere"), expect=2,
+                     says=["node1: there is no dtrain at .*nowhere.*--sync"])
+
+    def test_a_dtrain_that_does_not_start(self):
+        broken = cluster.write(self.path("dtrain"), "#!/bin/sh\necho libdnnl.so.2: cannot open >&2\nexit 12\n")
+        os.chmod(broken, 0o755)
+        self.refused("--workers", 1, "--remote_dtrain", broken, expect=2,
+                     says=[r"node1: dtrain there does not start \(exit code 12\): libdnnl.so.2: cannot open"])
+
+    def test_a_folder_that_is_not_there(self):
+        self.refused("--workers", 1, "--remote_dir", self.path("nowhere"), expect=2,
+                     says=["node1: the folder .*nowhere cannot be entered there: No such file.*--sync.*--remote_dir"])
+
+    def test_a_folder_that_cannot_be_written(self):
+        cluster.write(self.path("file"), "")
+        p = self.launched("--workers", 1, expect=2, out=os.path.join("file", "out"))
+        self.assertRegex(p.err, "node1: .*file/out.*Not a directory")
+
+    def test_a_run_that_is_there_already(self):
+        self.launched("--workers", 1)
+        p = self.launched("--workers", 1, expect=2)
+        self.assertRegex(p.err, "node1: .* holds a run already .*--resume")
+
+    def test_a_port_in_use(self):
+        """pytorch 126510, LightGBM 4960: who has the port is named."""
+        import socket
+        with socket.socket() as other:
+            other.bind((self.hosts.address(0), 0))
+            other.listen()
+            port = other.getsockname()[1]
+            spec = cluster.write(self.path("c.toml"), f'[jobs.worker]\ntasks = ["{self.hosts.address(0)}:{port}"]\n')
+            p = self.dtrain("launch", self.run_toml, "--cluster", spec, "--out", self.path("out"), expect=2)
+            self.assertRegex(p.err, rf"worker/0: port {port} of 127\.0\.0\.2 is in use by process {os.getpid()}")
+
+    def test_too_little_memory(self):
+        self.refused("--workers", 1, "--set", "network.layers=[{type='flatten'},{type='linear',units=1000000},{type='linear',units=1000000},"
+                     "{type='linear',units=10},{type='softmax_cross_entropy'}]", expect=2,
+                     says=["node1: its 1 task takes .* of memory; there is "])
+
+    def test_mistakes_in_the_run_file_are_said_once(self):
+        p = self.refused("--workers", 4, "--set", "train.btach=3", expect=2, says=["btach.*did you mean 'batch'"])
+        self.assertEqual(p.err.count("unknown key"), 1)
+
+    def test_without_some_hosts(self):
+        self.hosts.stop(1)
+        hostfile = cluster.write(self.path("h"), "node1 slots=3\nnode2 slots=2\n")
+        p = self.refused("--workers", 4, "--ps", 1, "--min_workers", 3, expect=4, hostfile=hostfile, says=["node2: not reached"])
+        hostfile = cluster.write(self.path("h"), "node1 slots=3\nnode2 slots=2 role=worker\n")
+        want = self.train(out="one")
+        p = self.launched("--workers", 4, "--ps", 1, "--min_workers", 2, hostfile=hostfile)
+        self.assertRegex(p.err, r"these hosts are left out:\n\[launch\]   node2: not reached")
+        self.assertEqual(self.model_hash("out"), want)
+
+
+class Hostfiles(SshTest):
+    """apache/mxnet 17470, DeepSpeed 1481, LightGBM's machine lists: an error before anything starts."""
+
+    def refused(self, text, says, *args):
+        hostfile = self.path("hosts.txt")
+        if text is not None:
+            cluster.write(hostfile, text)
+        p = self.launched("--workers", 3, *args, hostfile=hostfile, expect=2)
+        self.assertRegex(p.err, says)
+        self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_missing(self):
+        self.refused(None, "the hostfile cannot be read: .*hosts.txt.*No such file")
+
+    def test_empty(self):
+        self.refused("# nobody\n\n", "hosts.txt names no host")
+
+    def test_duplicates(self):
+        self.refused("node1 slots=3\nnode[1-2]\n", "hosts.txt:2: error: node1 is in line 1 already")
+
+    def test_unknown_keys(self):
+        self.refused("node1 slot=3\n", r"hosts.txt:1: error: unknown 'slot=3' \(did you mean 'slots'\?\)")
+        self.refused("node1 slots=none\n", "hosts.txt:1: error: 'slots=none': slots is a number")
+        self.refused("node1:4x\n", "hosts.txt:1: error: .*port of ssh")
+        self.refused("-oProxyCommand=reboot slots=3\n", "hosts.txt:1: error: .*no name of a host")
+
+    def test_fewer_slots_than_tasks(self):
+        self.refused("node1\nnode2\n", "too few slots: 3 worker tasks are wanted, and there is room for 2")
+        self.refused("node1 role=ps\nnode2 slots=8\n", "too few slots: 10 ps tasks are wanted, and there is room for 9", "--ps", 10)
+
+    def test_beside_a_cluster_file(self):
+        spec = cluster.write(self.path("c.toml"), '[jobs.worker]\ntasks = ["127.0.0.1:2500"]\n')
+        self.refused("node1\n", "--hostfile", "--cluster", spec)
+
+
+class Sync(SshTest):
+    def test_files_and_program(self):
+        for by, path in (("rsync", os.environ["PATH"]), ("tar", None)):
+            if by == "rsync" and not shutil.which("rsync"):
+                continue
+            with self.subTest(by=by):
+                self.sync(by, path)
+
+    def sync(self, by, path):
+        """To a folder of each host's own that is not there yet, by a program that only the launcher has."""
+        want = self.train(out="one-" + by)
+        here, there = self.path("here " + by), self.path("there 'of the' host " + by)
+        os.makedirs(os.path.join(here, "sub"))
+        for name in ("images.idx", "labels.idx"):
+            shutil.copy(self.path(name), os.path.join(here, "sub"))
+        head, network = cluster.RUN.split("[network]")
+        cluster.write(os.path.join(here, "sub", "net.toml"), "[network]" + network)
+        cluster.write(os.path.join(here, "run it.toml"), 'include = ["sub/net.toml"]\n' +
+                      head.replace('"images.idx"', '"sub/images.idx"').replace('"labels.idx"', '"sub/labels.idx"'))
+        env = self.environment()
+        if by == "tar":  # a PATH without rsync
+            tools = self.path("tools")
+            os.makedirs(tools, exist_ok=True)
+            for tool in ("ssh", "tar", "gzip", "sh"):
+                if not os.path.exists(os.path.join(tools, tool)):
+                    os.symlink(shutil.which(tool), os.path.join(tools, tool))
+            env["PATH"] = tools
+        program = self.path("only-here")
+        shutil.copy(cluster.DTRAIN, program)
+        args = ["launch", "run it.toml", "--hostfile", self.hostfile, "--ssh_config", self.hosts.config, "--workers", "2",
+                "--ps", "1", "--remote_dir", there, "--out", "out"]
+
+        def run(*more):
+            return subprocess.run([program, *args, *more], cwd=here, env=env, stdin=subprocess.DEVNULL, text=True,
+                                  capture_output=True, timeout=cluster.PATIENCE)
+        without = run()
+        self.assertEqual(without.returncode, 2, without.stderr)
+        no_data = run("--sync")
+        self.assertEqual(no_data.returncode, 3, no_data.stderr)
+        self.assertRegex(no_data.stderr, "node1: .*images.idx' cannot be read there")
+        done = run("--sync_data")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.model_hash(there, "out"), want)
+        shutil.rmtree(there)
+
+    def test_the_program_itself(self):
+        """Where a host has no dtrain, or another one, this one is brought, and found again the next time."""
+        program = self.path("only-here", "dtrain")
+        os.mkdir(self.path("only-here"))
+        shutil.copy(cluster.DTRAIN, program)
+        os.rename(program, program + "-hidden")
+        launcher = program + "-hidden"
+        args = ["launch", self.run_toml, "--hostfile", self.hostfile, "--ssh_config", self.hosts.config, "--workers", "2",
+                "--ps", "1"]
+        # The same path must not be there for the hosts: they see the file system through another name.
+        self.hosts.stop(0), self.hosts.stop(1)
+        for i in (0, 1):
+            self.hosts.start(i, "ForceCommand cd / && PATH=/usr/bin:/bin && export PATH && "
+                                "eval \"$(printf %s \"$SSH_ORIGINAL_COMMAND\" | sed s:only-here:nowhere:g)\"")
+        without = subprocess.run([launcher, *args, "--out", self.path("o1")], cwd=self.dir, env=self.environment(),
+                                 stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=cluster.PATIENCE)
+        if shutil.which("dtrain", path="/usr/bin:/bin"):
+            self.skipTest("dtrain is installed here")
+        self.assertEqual(without.returncode, 2, without.stderr)
+        self.assertIn("node1: there is no dtrain in the PATH", without.stderr)
+        brought = subprocess.run([launcher, *args, "--sync", "--out", self.path("o2")], cwd=self.dir,
+                                 env=self.environment(), stdin=subprocess.DEVNULL, text=True, capture_output=True,
+                                 timeout=cluster.PATIENCE)
+        self.assertEqual(brought.returncode, 0, brought.stderr)
+        for home in self.hosts.homes:
+            [stored] = os.listdir(os.path.join(home, ".cache", "dtrain"))
+            self.assertEqual(os.listdir(os.path.join(home, ".cache", "dtrain", stored)), ["dtrain"])
+        again = subprocess.run([launcher, *args, "--out", self.path("o3")], cwd=self.dir, env=self.environment(),
+                               stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=cluster.PATIENCE)
+        self.assertEqual(again.returncode, 0, again.stderr)
+
+
+class Ends(SshTest):
+    """apache/mxnet 4186 and 827, byteps 7: Ctrl-C left processes on other hosts. tensorflow 4713, mxnet 3787: servers
+    never ended. pytorch 60910, DeepSpeed 1722: which task failed, and with what code."""
+
+    def training(self, *args, **kwargs):
+        p = self.launch("--workers", 3, "--ps", 1, *LONG, *args, **kwargs)
+        self.wait_for_step(p, "out", 2)
+        self.assertEqual(len(self.tasks()), 4)
+        return p
+
+    def test_ctrl_c_once(self):
+        p = self.training()
+        p.signal(signal.SIGINT)
+        self.assertEqual(p.wait(), 130, p.err)
+        self.assert_no_process_left(WITHIN)
+        self.assertTrue(self.checkpoints("out"), p.err)
+
+    def test_ctrl_c_twice(self):
+        p = self.training()
+        p.signal(signal.SIGINT)
+        p.says("interrupted")
+        p.signal(signal.SIGINT)
+        self.assertEqual(p.wait(), 130, p.err)
+        self.assert_no_process_left(WITHIN)
+
+    def test_a_launcher_that_is_killed(self):
+        p = self.training()
+        p.signal(signal.SIGKILL)
+        self.assert_no_process_left(WITHIN)
+
+    def test_a_launcher_that_stands_still(self):
+        p = self.training()
+        p.signal(signal.SIGSTOP)
+        self.addCleanup(p.signal, signal.SIGCONT)
+        cluster.until(lambda: not self.tasks(), lambda: f"no task is left: {self.tasks()}", WITHIN)
+        p.signal(signal.SIGCONT)
+        self.assertEqual(p.wait(), 4, p.err)
+        self.assertRegex(p.err, "lost: the connection to node[12] ended")
+
+    def test_an_ssh_that_is_killed(self):
+        p = self.training()
+        [pid] = [pid for pid, line in cluster.processes_with(self.hosts.config).items()
+                 if line.startswith("ssh ") and "node1" in line]
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(p.wait(), 4, p.err)
+        self.assertRegex(p.err, "first failure: ps/0 on node1, lost: the connection to node1 ended")
+        self.assert_no_process_left(WITHIN)
+
+    def test_an_agent_that_is_killed(self):
+        p = self.training()
+        os.kill(self.agents()[0], signal.SIGKILL)
+        self.assertEqual(p.wait(), 4, p.err)
+        self.assert_no_process_left(WITHIN)
+
+    def test_a_host_without_servers_is_lost(self):
+        want = self.train("--set", "train.steps=4000", out="one")
+        hostfile = cluster.write(self.path("h"), "node1 slots=2\nnode2 slots=2 role=worker\n")
+        p = self.launch("--workers", 3, "--ps", 1, "--set", "train.steps=4000", "--set", "train.log_every=1", hostfile=hostfile)
+        self.wait_for_step(p, "out", 2)
+        self.hosts.stop(1)
+        self.assertEqual(p.wait(), 0, p.err)
+        self.assertRegex(p.err, r"worker/1 on node2: lost: the connection to node2 ended: .*; the run goes on without it")
+        self.assertEqual(self.model_hash("out"), want)
+        self.assert_no_process_left(WITHIN)
+
+    def test_a_task_that_is_killed(self):
+        p = self.training()
+        os.kill(self.task_pid("ps", 0), signal.SIGKILL)
+        self.assertEqual(p.wait(), 4, p.err)
+        self.assertRegex(p.err, r"first failure: ps/0 on node1, killed by signal 9 \(Killed\); its last lines:\n")
+        self.assertEqual(p.err.count("first failure"), 1)
+        self.assertIn("all that the tasks said is in", p.err)
+        self.assert_no_process_left(WITHIN)
+
+    def test_a_failed_task_is_started_again(self):
+        steps = ["--set", "train.steps=4000", "--set", "train.log_every=1", "--set", "train.checkpoint_every=20"]
+        want = self.train(*steps, out="one")
+        p = self.launch("--workers", 2, "--ps", 1, *steps, "--max_restarts", 3)
+        self.wait_for_step(p, "out", 30)
+        os.kill(self.task_pid("worker", 1), signal.SIGKILL)
+        p.says(r"worker/1 on node2: killed by signal 9 \(Killed\); it is started again \(1 of 3\)")
+        self.wait_for_step(p, "out", 60)
+        os.kill(self.task_pid("ps", 0), signal.SIGKILL)
+        p.says(r"the run is started again \(2 of 3\), from its newest checkpoint")
+        self.assertEqual(p.wait(), 0, p.err)
+        self.assertEqual(self.model_hash("out"), want)
+        self.assertEqual(self.steps("out"), list(range(1, 4001)))
+        self.assert_no_process_left(WITHIN)
+
+    def test_rounds_of_random_deaths(self):
+        """Fifty rounds take minutes: DTRAIN_ROUNDS=50 runs them all."""
+        import random
+        rounds, seed = int(os.environ.get("DTRAIN_ROUNDS", 6)), int(os.environ.get("DTRAIN_SEED", time.time_ns() % 10**6))
+        draw, ends = random.Random(seed), {}
+        print(f"  {rounds} rounds, seed {seed}", flush=True)
+        for n in range(rounds):
+            with self.subTest(round=n, seed=seed):
+                shutil.rmtree(self.path("out"), ignore_errors=True)
+                p = self.training()
+                victim = draw.choice(["task", "agent", "ssh", "session", "sshd", "launcher"])
+                if victim == "task":
+                    os.kill(draw.choice(sorted(self.tasks())), signal.SIGKILL)
+                elif victim == "agent":
+                    os.kill(draw.choice(sorted(self.agents())), signal.SIGKILL)
+                elif victim == "ssh":
+                    os.kill(draw.choice([pid for pid, line in cluster.processes_with(self.hosts.config).items()
+                                         if line.startswith("ssh ")]), signal.SIGKILL)
+                elif victim == "session":
+                    os.kill(draw.choice(sshd.sessions(draw.choice(self.hosts.servers).pid)), signal.SIGKILL)
+                elif victim == "sshd":
+                    host = draw.randrange(2)
+                    self.hosts.stop(host)
+                    self.hosts.start(host)
+                else:
+                    p.signal(signal.SIGKILL)
+                goes_on = victim == "task" and "goes on without" in self.verdict(p)
+                if goes_on:  # a worker: the run goes on, and is ended here
+                    p.signal(signal.SIGINT)
+                p.wait()
+                self.assert_no_process_left(WITHIN)
+                ends[victim] = ends.get(victim, 0) + 1
+        print(f"  nothing left after {sum(ends.values())} of {rounds}: {ends}", flush=True)
+        self.assertEqual(sum(ends.values()), rounds)
+
+    def verdict(self, p):
+        """What the launcher says of the first end that it sees."""
+        return p.says(r"(goes on without it|killed by signal 9 .*\n|lost: )").group(0)
+
+
+if __name__ == "__main__":
+    unittest.main()
