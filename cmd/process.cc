@@ -29,12 +29,16 @@ namespace dtrain::cmd {
 std::atomic<int> interrupts{0};
 
 namespace {
-void on_signal(int) {
+std::atomic<bool> started_by_engine{false};
+
+void on_signal(int number) {
+  if (number == SIGTERM && started_by_engine && interrupts >= 1) return;
   if (interrupts.fetch_add(1) >= 1) _exit(static_cast<int>(ExitCode::kInterrupted));
 }
 }  // namespace
 
-void catch_signals() {
+void catch_signals(bool of_engine) {
+  started_by_engine = of_engine;
   struct sigaction action {};
   action.sa_handler = on_signal;
   sigaction(SIGINT, &action, nullptr);

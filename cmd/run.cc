@@ -71,7 +71,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   const cluster::Task self = solo ? spec.coordinator() : place_here.task->self;
   const bool coordinates = self == spec.coordinator();
 
-  catch_signals();
+  catch_signals(place_here.of_engine);
   SteadyClock clock;
   RealFileSystem files;
   const bool terminal = isatty(STDERR_FILENO) || flags.launched;  // the launcher asks for a bar only on one
