@@ -29,13 +29,14 @@ const char* unreadable(const wire::NamedTensor& t, bool gradient) {
 
 }  // namespace
 
-RunGuest::RunGuest(const GuestFlags& flags)
-    : timeout_(static_cast<Nanoseconds>(flags.timeout * kSecond)), client_(DTRAIN_VERSION) {}
+RunGuest::RunGuest(const GuestFlags& flags, net::ProofMeans proof)
+    : timeout_(static_cast<Nanoseconds>(flags.timeout * kSecond)), client_(DTRAIN_VERSION, std::move(proof)) {}
 
 Result<std::unique_ptr<RunGuest>> RunGuest::open(const GuestFlags& flags) {
   const Result<cluster::TaskAddress> address = cluster::parse_address(flags.address);
   if (!address) return fail(address.error().code, fmt::format("--ps: {}", address.error().message));
-  std::unique_ptr<RunGuest> guest(new RunGuest(flags));
+  DTRAIN_TRY_ASSIGN(net::ProofMeans proof, flags.secret.read());
+  std::unique_ptr<RunGuest> guest(new RunGuest(flags, std::move(proof)));
   DTRAIN_TRY_ASSIGN(const size_t link, guest->client_.connect({"", address->host, address->port}, guest->timeout_));
   guest->client_.send(link, wire::AskRun{});
   bool known = false;

@@ -12,6 +12,7 @@
 #include "flags.h"
 #include "net/asio/guest_client.h"
 #include "proto-free-wire/message.h"
+#include "secret_flags.h"
 #include "watch/consistent_read.h"
 
 namespace dtrain::cmd {
@@ -19,11 +20,13 @@ namespace dtrain::cmd {
 struct GuestFlags {
   std::string address;
   double timeout = 10;
+  SecretFlags secret;
 
   void declare(CLI::App& app) {
     app.add_option("--ps", address, "where any task of the job listens; the others are learnt from it")
         ->type_name("HOST:PORT")
         ->required();
+    secret.declare(app);
     app.add_option("--timeout", timeout, "give up when nothing has come for so many seconds")
         ->type_name("SECONDS")
         ->check(number_from(0.1, 86400))
@@ -67,7 +70,7 @@ class RunGuest {
   Status rest(Nanoseconds time);
 
  private:
-  explicit RunGuest(const GuestFlags& flags);
+  RunGuest(const GuestFlags& flags, net::ProofMeans proof);
   Result<size_t> meet(wire::Rank rank);
   // The next message within the timeout; `tick` is called often meanwhile, and may be empty.
   Result<net::GuestEvent> next(const std::string& awaited, const std::function<void()>& tick = {});

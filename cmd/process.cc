@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/check.h"
 #include "base/exit_code.h"
 
 namespace dtrain::cmd {
@@ -105,6 +107,13 @@ int end_process(ExitCode code) {
 uint64_t random_incarnation() {
   std::random_device device;
   return (static_cast<uint64_t>(device()) << 32 | device()) | 1;
+}
+
+Digest random_nonce() {
+  Digest nonce;
+  // So few bytes come whole; before the kernel has gathered enough chance it waits.
+  DTRAIN_CHECK(getrandom(nonce.data(), nonce.size(), 0) == static_cast<ssize_t>(nonce.size()));
+  return nonce;
 }
 
 cluster::Environment process_environment() {

@@ -8,6 +8,7 @@
 
 #include "base/exit_code.h"
 #include "base/result.h"
+#include "base/sha256.h"
 #include "cluster/place/environment.h"
 #include "cluster/spec.h"
 #include "config/run_spec.h"
@@ -36,6 +37,8 @@ bool reader_is_gone();
 int end_process(ExitCode code);
 
 uint64_t random_incarnation();
+// 32 bytes that nobody can guess.
+Digest random_nonce();
 
 // Threads that this host can give to one micro-batch: what the run file says, or its cores over the workers on it:
 // `tasks_here`, or, where that is 0, those that the cluster lists with this host.

@@ -21,6 +21,7 @@
 #include "observe/task_log.h"
 #include "process.h"
 #include "run_flags.h"
+#include "secret_flags.h"
 #include "service.h"
 
 namespace dtrain::cmd {
@@ -29,6 +30,7 @@ namespace {
 struct TaskFlags {
   RunFlags run;
   ClusterFlags cluster;
+  SecretFlags secret;
   std::string job;
   int task = -1;
   int ps = 0, port_base = 0;
@@ -95,6 +97,11 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   const bool computes = spec.role_of(self) == cluster::Role::kWorker;
   if (computes || coordinates) DTRAIN_TRY(run.open_data(files));  // a server knows no samples
 
+  net::ProofMeans proof;
+  if (!solo) {  // in one process there is nobody to prove it to
+    DTRAIN_TRY_ASSIGN(proof, flags.secret.read());
+  }
+
   node::TaskSetup setup;
   setup.self = static_cast<wire::Rank>(spec.rank_of(self));
   setup.incarnation = random_incarnation();
@@ -144,7 +151,8 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
                                                      {.listen_fds = flags.listen_fds,
                                                       .allow_guests = flags.run.allow_guests,
                                                       .computes = computes,
-                                                      .interrupt_grace = place_here.of_engine ? kEngineGrace : 0},
+                                                      .interrupt_grace = place_here.of_engine ? kEngineGrace : 0,
+                                                      .proof = proof},
                                                      files, clock, log, interrupts);
   if (coordinates) DTRAIN_TRY(out.remove_marks(files));
   if (record && end && *end == ExitCode::kDone) DTRAIN_TRY(record->outcome());
@@ -159,6 +167,8 @@ const Command kRun{
       auto flags = std::make_shared<TaskFlags>();
       flags->run.declare(app);
       flags->cluster.declare(app);
+      flags->secret.declare(app);
+      flags->secret.declare_fd(app);
       add_flag_value(app, "--job_name", flags->job, "the job of this task")->type_name("JOB");
       add_flag_value(app, "--task_id", flags->task, "the index of this task in its job", {"--task_index"})
           ->check(CLI::Range(0, 100000));

@@ -31,6 +31,8 @@ const char* name_of_known(MessageType type) {
       return "MemoryGone";
     case MessageType::kMemoryRead:
       return "MemoryRead";
+    case MessageType::kChallenge:
+      return "Challenge";
     case MessageType::kJoin:
       return "Join";
     case MessageType::kBegin:
@@ -137,6 +139,8 @@ const char* name_of_known(MessageType type) {
       return "StatusRow";
     case MessageType::kStatusEnd:
       return "StatusEnd";
+    case MessageType::kProof:
+      return "Proof";
   }
   return nullptr;
 }

@@ -11,7 +11,7 @@
 
 namespace dtrain::wire {
 
-constexpr uint16_t kProtocolVersion = 3;
+constexpr uint16_t kProtocolVersion = 4;
 constexpr size_t kHeaderBytes = 24;
 
 // What a peer may make this side hold, in bytes. Looked at before anything is allocated.

@@ -12,6 +12,7 @@
 #include "proto-free-wire/messages/ask_status.h"
 #include "proto-free-wire/messages/assign.h"
 #include "proto-free-wire/messages/begin.h"
+#include "proto-free-wire/messages/challenge.h"
 #include "proto-free-wire/messages/committed.h"
 #include "proto-free-wire/messages/failure.h"
 #include "proto-free-wire/messages/gone.h"
@@ -30,6 +31,7 @@
 #include "proto-free-wire/messages/norm_partial.h"
 #include "proto-free-wire/messages/offer.h"
 #include "proto-free-wire/messages/parameter_chunk.h"
+#include "proto-free-wire/messages/proof.h"
 #include "proto-free-wire/messages/pull.h"
 #include "proto-free-wire/messages/put.h"
 #include "proto-free-wire/messages/put_chunk.h"
@@ -71,12 +73,13 @@
 namespace dtrain::wire {
 
 using Message =
-    std::variant<Hello, Welcome, Refuse, Heartbeat, MemoryOffered, MemoryShared, MemoryGone, MemoryRead, Join, Begin,
-                 Ready, Assign, Rates, Committed, NormPartial, NormFactor, Snapshot, SnapshotDone, MetricNode, Stop,
-                 Stopped, Failure, ShardPart, WorkDone, WorkerRates, VectorOrder, VectorDots, Offer, Take, NodeChunk,
-                 Absorbed, Pull, ParameterChunk, Gone, StageValue, StageDone, RowPull, Rows, RowsGone, RowPush, RowsTaken,
-                 Guest, AskRun, RunInfo, TaskPlace, NamedTensor, AskStanding, Standing, Read, TensorChunk, ReadDone, Put,
-                 PutRanges, PutChunk, PutStaged, PutOrder, PutDone, TaskStatus, AskStatus, StatusRow, StatusEnd>;
+    std::variant<Hello, Welcome, Refuse, Heartbeat, MemoryOffered, MemoryShared, MemoryGone, MemoryRead, Challenge,
+                 Join, Begin, Ready, Assign, Rates, Committed, NormPartial, NormFactor, Snapshot, SnapshotDone,
+                 MetricNode, Stop, Stopped, Failure, ShardPart, WorkDone, WorkerRates, VectorOrder, VectorDots, Offer,
+                 Take, NodeChunk, Absorbed, Pull, ParameterChunk, Gone, StageValue, StageDone, RowPull, Rows, RowsGone,
+                 RowPush, RowsTaken, Guest, AskRun, RunInfo, TaskPlace, NamedTensor, AskStanding, Standing, Read,
+                 TensorChunk, ReadDone, Put, PutRanges, PutChunk, PutStaged, PutOrder, PutDone, TaskStatus, AskStatus,
+                 StatusRow, StatusEnd, Proof>;
 
 // The tensor bytes behind a message. They are not copied on their way to the socket: `owner` keeps them alive, and
 // whoever sends promises not to change them while it is held.

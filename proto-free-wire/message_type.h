@@ -15,6 +15,7 @@ enum class MessageType : uint16_t {
   kMemoryShared = 6,
   kMemoryGone = 7,
   kMemoryRead = 8,
+  kChallenge = 9,
   // membership and progress: tasks and the coordinator
   kJoin = 10,
   kBegin = 11,
@@ -73,6 +74,8 @@ enum class MessageType : uint16_t {
   kAskStatus = 67,
   kStatusRow = 68,
   kStatusEnd = 69,
+  // the other half of kChallenge
+  kProof = 70,
 };
 
 }  // namespace dtrain::wire

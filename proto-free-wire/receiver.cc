@@ -55,6 +55,7 @@ Receiver receiver(MessageType type) {
     case T::kMemoryShared:
     case T::kMemoryGone:
     case T::kMemoryRead:
+    case T::kChallenge:
     case T::kGuest:
     case T::kAskRun:
     case T::kRunInfo:
@@ -72,6 +73,7 @@ Receiver receiver(MessageType type) {
     case T::kAskStatus:
     case T::kStatusRow:
     case T::kStatusEnd:
+    case T::kProof:
       break;
   }
   return Receiver::kConnection;

@@ -60,6 +60,17 @@ std::string printable(std::string text) {
 }
 
 std::string explain(const wire::Refuse& refuse, const Endpoint& by) {
+  if (refuse.field == "secret" && refuse.ours == "none")
+    return fmt::format("this task has a secret, {} ({}) has none: give the same --secret_file to both", by.name,
+                       to_string(by));
+  if (refuse.field == "secret")
+    return fmt::format("{} ({}) holds another secret than this task: give the same --secret_file to both", by.name,
+                       to_string(by));
+  if (refuse.field.empty())
+    return fmt::format(
+        "{} ({}) refused this task without a reason: it probably has a secret, and this task has none: "
+        "give the same --secret_file to both",
+        by.name, to_string(by));
   return fmt::format("{} ({}) refused this task: {} differs: {} there, {} here{}", by.name, to_string(by),
                      printable(refuse.field), printable(refuse.ours), printable(refuse.theirs), hint(refuse.field));
 }

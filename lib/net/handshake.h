@@ -18,7 +18,9 @@ std::optional<wire::Refuse> first_difference(const wire::Hello& ours, const wire
 // What a peer says of itself, fit for a terminal: at most 100 characters, those that control one as '?'.
 std::string printable(std::string text);
 
-// "/job:ps/task:0 (10.0.0.1:2500) refused this task: run_digest differs: 1234… there, 5678… here".
+// What a person is told whose task was refused, or has refused the one that it dialled since that holds no secret, or
+// another one (field "secret"): "/job:ps/task:0 (10.0.0.1:2500) refused this task: run_digest differs: 1234… there,
+// 5678… here".
 std::string explain(const wire::Refuse& refuse, const Endpoint& by);
 
 }  // namespace dtrain::net

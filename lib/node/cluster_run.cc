@@ -78,6 +78,7 @@ net::AsioConfig config(const cluster::ClusterSpec& spec, const TaskSetup& setup,
   // A copy, since a task that joins again listens again.
   for (int fd : options.listen_fds) c.listen_fds.push_back(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   c.guests_from_elsewhere = options.allow_guests;
+  c.proof = options.proof;
   c.timeouts.peer = duration(train.peer_timeout);
   // A second incarnation is refused when the first one is heard, which must be before it gives its handshake up.
   c.timeouts.heartbeat = std::min(c.timeouts.peer / 4, c.timeouts.handshake / 4);
@@ -179,6 +180,9 @@ Result<ExitCode> run_in_cluster(const RunDefinition& run, const cluster::Cluster
     const std::shared_ptr<SharedMemory> memory = shared_memory(with, log);
     with.memory = memory;
     DTRAIN_TRY_ASSIGN(const auto transport, net::AsioTransport::create(std::move(with), log));
+    if (!again && !options.proof.secret && transport->open_to_other_hosts())
+      log.info("has no secret: whoever reaches port {} can take part in the run; --secret_file keeps strangers out",
+               transport->port());
     const Life life =
         live(run, spec, setup, *transport, memory, files, clock, log, interrupts, options.interrupt_grace);
     short_lives = life.length < peer_timeout ? short_lives + 1 : 0;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "net/mutual_proof.h"
 #include "node/task.h"
 
 namespace dtrain::node {
@@ -15,6 +16,7 @@ struct ClusterRunOptions {
   // Who asks this task to end asks the others at the same time: so long the coordinator has to end the run for all,
   // before a task that takes part in it leaves by itself.
   Nanoseconds interrupt_grace = 0;
+  net::ProofMeans proof;  // of the run's secret, if it has one
 };
 
 // `interrupts` counts the user's wishes to end; it is read, not reset.

@@ -23,6 +23,7 @@ struct Hello {
   Digest cluster_digest{};   // the cluster spec
   Digest init_digest{};      // of the model that parameters begin with; zero where the sender knows of none
   std::string fingerprint;   // arithmetic: library, instruction set, probe; empty where the sender computes nothing
+  Digest nonce{};            // random, never used before; zero where the sender has no secret to prove
 
   template <typename Self, typename Visitor>
   static void fields(Self& m, Visitor&& v) {
@@ -36,6 +37,7 @@ struct Hello {
     v("cluster_digest", m.cluster_digest);
     v("init_digest", m.init_digest);
     v("fingerprint", m.fingerprint);
+    v("nonce", m.nonce);
   }
   bool operator==(const Hello&) const = default;
 };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "net/asio/socket_address.h"
@@ -28,6 +29,12 @@ class RawPeer {
     const timeval patience{20, 0};
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     EXPECT_EQ(::connect(fd_.get(), address.get(), address.size), 0);
+  }
+
+  // At the other end of a connection that it accepted.
+  explicit RawPeer(UniqueFd socket) : fd_(std::move(socket)), reader_(wire::kPeerLimits) {
+    const timeval patience{20, 0};
+    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   }
 
   static std::vector<std::byte> frame(const wire::Message& message, ByteSpan payload = {}) {
@@ -86,6 +93,8 @@ class RawPeer {
     return ended_;
   }
   void close() { fd_.reset(); }
+  // Says nothing more, but hears.
+  void shut() { ::shutdown(fd_.get(), SHUT_WR); }
 
   // Hello as rank 1 to a server of server_config(), and its Welcome.
   static wire::Hello hello(uint64_t incarnation = 200) {

@@ -1,5 +1,6 @@
 #include "proto-free-wire/frame_reader.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -140,7 +141,8 @@ TEST(FrameReader, NamesAForeignVersion) {
   append_frame(Hello{}, {}, stream);
   store_le<uint16_t>(stream.data() + 4, 7);
   FrameReader reader(kStrangerLimits);
-  EXPECT_EQ(feed(reader, stream, 1000).error, "it speaks version 7 of the protocol, this program version 3");
+  EXPECT_EQ(feed(reader, stream, 1000).error,
+            fmt::format("it speaks version 7 of the protocol, this program version {}", kProtocolVersion));
   EXPECT_EQ(reader.foreign_version(), 7);
 }
 

@@ -26,9 +26,9 @@ const ByteSpan kPayload = std::as_bytes(std::span(kTwo));
 // The worked example of FORMAT.md.
 TEST(Frame, GoldenBytes) {
   EXPECT_EQ(to_hex(frame_of(Offer{.step = 3, .block = 2, .first = 0, .last = 4})),
-            "4454524e03001e00140000000000000063bfb72f000000000300000000000000020000000000000004000000");
+            "4454524e04001e001400000000000000128dc79f000000000300000000000000020000000000000004000000");
   EXPECT_EQ(to_hex(frame_of(ParameterChunk{.block = 2, .version = 4, .chunk = 3}, kPayload)),
-            "4454524e0300230019000000080000007c07895fc9f236aa02000000040000000000000003000000ffffffffffffffff000000803f"
+            "4454524e040023001900000008000000f0be6ba8c9f236aa02000000040000000000000003000000ffffffffffffffff000000803f"
             "000000c0");
 }
 
@@ -56,7 +56,7 @@ TEST(Frame, AReferenceStandsBehindTheFields) {
   const MemoryReference reference{7, 0x40000, 8};
   const std::vector<std::byte> bytes = reference_frame(reference);
   EXPECT_EQ(to_hex(bytes),
-            "4454524e030023802500000008000000539266a70000000002000000040000000000000003000000ffffffffffffffff0007000000"
+            "4454524e040023802500000008000000bf452ffa0000000002000000040000000000000003000000ffffffffffffffff0007000000"
             "0000040000000000");
   const Result<FrameHeader> header = parse_header(bytes, kPeerLimits);
   ASSERT_TRUE(header) << header.error().message;

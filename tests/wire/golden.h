@@ -31,14 +31,16 @@ inline const std::vector<Golden>& goldens() {
              .data_digest = digest(0xbb),
              .cluster_digest = digest(0xcc),
              .init_digest = digest(0xdd),
-             .fingerprint = "avx2"},
+             .fingerprint = "avx2",
+             .nonce = digest(0xee)},
        "Hello{protocol=1, program=\"0.1.0\", rank=3, wanted_rank=0, incarnation=1234605616436508552, "
        "run_digest=aaaaaaaaaaaa, data_digest=bbbbbbbbbbbb, cluster_digest=cccccccccccc, init_digest=dddddddddddd, "
-       "fingerprint=\"avx2\"}",
+       "fingerprint=\"avx2\", nonce=eeeeeeeeeeee}",
        "010005000000302e312e3003000000000000008877665544332211aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
        "aaaaaaaaaaaaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbcccccccccc"
        "cccccccccccccccccccccccccccccccccccccccccccccccccccccc"
-       "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd0400000061767832"},
+       "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd0400000061767832"
+       "eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee"},
       {Welcome{.rank = 1, .incarnation = 42}, "Welcome{rank=1, incarnation=42}", "010000002a00000000000000"},
       {Refuse{.exit_code = 2, .field = "program", .ours = "0.1.0", .theirs = "0.2.0"},
        "Refuse{exit_code=2, field=\"program\", ours=\"0.1.0\", theirs=\"0.2.0\"}",
@@ -49,6 +51,10 @@ inline const std::vector<Golden>& goldens() {
       {MemoryShared{.region = 3, .mapped = true}, "MemoryShared{region=3, mapped=true}", "0300000001"},
       {MemoryGone{.region = 3}, "MemoryGone{region=3}", "03000000"},
       {MemoryRead{.count = 4}, "MemoryRead{count=4}", "04000000"},
+      {Challenge{.rank = 2, .nonce = digest(0x11), .proof = digest(0x22)},
+       "Challenge{rank=2, nonce=111111111111, proof=222222222222}",
+       "020000001111111111111111111111111111111111111111111111111111111111111111"
+       "2222222222222222222222222222222222222222222222222222222222222222"},
       {Join{.computes = true, .serves = false, .threads = 2, .incarnation = 42},
        "Join{computes=true, serves=false, threads=2, incarnation=42}", "0100020000002a00000000000000"},
       {Begin{.micro_batches = 4, .eval_micro_batches = 8, .threads = 1, .step = 100, .checkpoint = "step-00000100"},
@@ -149,7 +155,8 @@ inline const std::vector<Golden>& goldens() {
        "RowPush{step=3, micro_batch=2, part=0, parts=1, rows=[]}", "030000000000000002000000000000000100000000000000"},
       {RowsTaken{.step = 3, .micro_batch = 2, .version = 4}, "RowsTaken{step=3, micro_batch=2, version=4}",
        "0300000000000000020000000400000000000000"},
-      {Guest{.program = "0.1.0"}, "Guest{program=\"0.1.0\"}", "05000000302e312e30"},
+      {Guest{.program = "0.1.0", .nonce = digest(0x33)}, "Guest{program=\"0.1.0\", nonce=333333333333}",
+       "05000000302e312e303333333333333333333333333333333333333333333333333333333333333333"},
       {AskRun{}, "AskRun{}", ""},
       {RunInfo{.name = "mlp", .rank = 2, .tasks = 3, .tensors = 4}, "RunInfo{name=\"mlp\", rank=2, tasks=3, tensors=4}",
        "030000006d6c70020000000300000004000000"},
@@ -213,6 +220,8 @@ inline const std::vector<Golden>& goldens() {
       {StatusEnd{.request = 7, .step = 12, .steps = 100, .phase = "training"},
        "StatusEnd{request=7, step=12, steps=100, phase=\"training\"}",
        "070000000c00000000000000640000000000000008000000747261696e696e67"},
+      {Proof{.proof = digest(0x44)}, "Proof{proof=444444444444}",
+       "4444444444444444444444444444444444444444444444444444444444444444"},
   };
   return all;
 }

@@ -10,6 +10,7 @@
 #include "net/asio/asio_transport_impl.h"
 #include "net/asio/bound_port.h"
 #include "net/asio/durations.h"
+#include "net/asio/socket_address.h"
 #include "net/handshake.h"
 #include "proto-free-wire/codec.h"
 
@@ -39,6 +40,8 @@ Status AsioTransport::Impl::listen() {
     DTRAIN_TRY_ASSIGN(bound, adopt_port(config_.listen_fds));
   }
   port_ = bound.port;
+  for (const UniqueFd& fd : bound.sockets)
+    open_to_other_hosts_ = open_to_other_hosts_ || !own_address(fd.get()).is_loopback();
   DTRAIN_TRY_ASSIGN(listener_, Listener::listen(loop_, std::move(bound), log_));
   return {};
 }
@@ -222,6 +225,7 @@ Traffic AsioTransport::Impl::traffic() const {
 
 Traffic AsioTransport::traffic() const { return impl_->traffic(); }
 uint16_t AsioTransport::port() const { return impl_->port(); }
+bool AsioTransport::open_to_other_hosts() const { return impl_->open_to_other_hosts(); }
 void AsioTransport::start(Handler& handler) { impl_->start(handler); }
 void AsioTransport::run() {
   const auto work = asio::make_work_guard(impl_->loop());

@@ -6,10 +6,11 @@
 // A peer that closes, sends a malformed frame or is silent for timeouts.peer is lost. Who connects must say Hello
 // within timeouts.handshake, in a frame of at most 4 KiB; at most `most_strangers` connections may be at that point,
 // the oldest gives way. A second incarnation of a task is refused while the first one shows life; otherwise it takes
-// its place.
+// its place. With a secret nobody is heard who has not proven that he holds it, and nothing is said to him: see
+// mutual_proof.h.
 //
 // Guests, who are no tasks, say Guest instead of Hello. They are few, from this host unless the configuration says
-// otherwise, and cut off when they send more frames than anyone who reads the answers would.
+// otherwise or they hold the secret, and cut off when they send more frames than anyone who reads the answers would.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "net/endpoint.h"
+#include "net/mutual_proof.h"
 #include "net/timeouts.h"
 #include "net/transport.h"
 #include "tensor/shared_memory.h"
@@ -34,7 +36,8 @@ struct AsioConfig {
   std::vector<Endpoint> endpoints;  // of every rank
   std::vector<Rank> dial;           // whom this task connects to
   std::vector<Rank> awaited;        // who is expected to connect to it; for the lines that say who is waited for
-  wire::Hello hello;                // of this task; protocol, rank and wanted_rank are filled in
+  wire::Hello hello;                // of this task; protocol, rank, wanted_rank and nonce are filled in
+  ProofMeans proof;                 // of the run's secret; without one whoever says the right Hello is taken for a task
   // Whether another task may connect; a Refuse is its answer. Sees what a stranger sent, ranks not yet checked. Empty:
   // first_difference(hello, …).
   std::function<std::optional<wire::Refuse>(const wire::Hello&)> check;
@@ -66,6 +69,8 @@ class AsioTransport final : public Transport {
 
   // The port that this task listens at.
   uint16_t port() const;
+  // It listens at an address at which other hosts may reach it.
+  bool open_to_other_hosts() const;
   Traffic traffic() const;
 
   // Begins to accept and to dial. `handler` outlives this object. Before run() or from the loop.

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "net/asio/dialer.h"
 #include "net/asio/listener.h"
 #include "net/local_queue.h"
+#include "net/mutual_proof.h"
 
 namespace dtrain::net {
 
@@ -24,6 +26,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 enum class Stage {
   kAwaitsHello,   // accepted
+  kAwaitsProof,   // accepted, its Hello was answered with a Challenge
   kAwaitsAnswer,  // dialled, Hello sent
   kParked,        // its Hello is good, but another incarnation of the task is connected, perhaps dead
   kEstablished,
@@ -45,6 +48,7 @@ class AsioTransport::Impl {
   asio::io_context& loop() { return loop_; }
   Rank self() const { return config_.self; }
   uint16_t port() const { return port_; }
+  bool open_to_other_hosts() const { return open_to_other_hosts_; }
   Traffic traffic() const;
 
  private:
@@ -85,11 +89,16 @@ class AsioTransport::Impl {
   void refuse(Session& session, const wire::Refuse& refuse);
   void answer_and_close(Session& session, wire::Refuse answer);
   void refused(Session& session, const wire::Refuse& refuse);
+  void on_greeting(Session& session, const wire::Message& greeting);
+  void on_proof(Session& session, const wire::Proof& proof);
+  void admit(Session& session, const wire::Message& greeting, bool proven);
   void on_hello(Session& session, const wire::Hello& hello);
-  void on_guest(Session& session);
+  void on_guest(Session& session, bool proven);
+  void on_challenge(Session& session, const wire::Message& message);
   void on_answer(Session& session, const wire::Message& message);
   void on_deadline(Session& session);
   void complain(const std::string& what);
+  void complain_of_address(const Session& session, const std::string& what);
   // time
   void tick();
   bool look_after(Session& session);
@@ -105,6 +114,7 @@ class AsioTransport::Impl {
   asio::steady_timer tick_, progress_;
   Nanoseconds period_ = 0;
   uint16_t port_ = 0;
+  bool open_to_other_hosts_ = false;
   Handler* handler_ = nullptr;
   std::unique_ptr<Listener> listener_;
   std::vector<Peer> peers_;
@@ -122,6 +132,7 @@ class AsioTransport::Impl {
   std::unique_ptr<asio::steady_timer> drain_deadline_;
   std::optional<SteadyClock::time_point> complained_;
   uint64_t complaints_held_ = 0;
+  std::set<std::string> complained_of_;  // addresses
 };
 
 // A connection and where it stands in its life.
@@ -144,8 +155,10 @@ struct AsioTransport::Impl::Session final : Connection::Owner {
   uint64_t read = 0, written = 0;
   Nanoseconds silent = 0, quiet = 0;
   int parked_ticks = 0;
-  bool from_here = false;  // the other side is on this host
-  size_t frames = 0;       // of a guest, since the last tick
+  std::optional<DiallerProof> own_proof;     // of one that was dialled, where this task has a secret
+  std::optional<AcceptorProof> their_proof;  // of one that was accepted, from its Hello on
+  bool from_here = false;                    // the other side is on this host
+  size_t frames = 0;                         // of a guest, since the last tick
 };
 
 }  // namespace dtrain::net

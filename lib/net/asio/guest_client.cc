@@ -25,12 +25,11 @@ constexpr std::chrono::milliseconds kHeartbeat{250};
 constexpr size_t kMostControl = 64u << 20;
 constexpr size_t kMostTensors = size_t{256} << 20;  // of a put
 
-
 }  // namespace
 
 class GuestClient::Impl {
  public:
-  explicit Impl(std::string program) : program_(std::move(program)) {}
+  Impl(std::string program, ProofMeans proof) : program_(std::move(program)), proof_(std::move(proof)) {}
   ~Impl() {
     for (const auto& link : links_)
       if (link->connection) link->connection->close();
@@ -55,6 +54,7 @@ class GuestClient::Impl {
 
     void on_frame(const wire::Message& message, ByteSpan payload) override {
       if (!welcome && !refuse) {
+        if (proof && !proof->proven()) return on_challenge(message);
         if (std::holds_alternative<wire::Welcome>(message)) {
           welcome = true;
           return connection->trust(false);
@@ -69,6 +69,14 @@ class GuestClient::Impl {
       if (std::holds_alternative<wire::Heartbeat>(message)) return;
       client.events_.push_back({number, message, {payload.begin(), payload.end()}, ""});
     }
+    // Of a task that has proven nothing yet.
+    void on_challenge(const wire::Message& message) {
+      std::optional<wire::Proof> answer;
+      if (const auto* challenge = std::get_if<wire::Challenge>(&message)) answer = proof->answer(*challenge);
+      if (answer) return connection->send(*answer, {});
+      refuse = wire::Refuse{static_cast<uint8_t>(ExitCode::kAuthentication), "guest",
+                            "has no secret, or another one than this guest: give it the --secret_file of the run", ""};
+    }
     void on_foreign_version(uint16_t version) override { foreign = version; }
     void on_closed(const std::string& why) override {
       closed = true;
@@ -79,6 +87,7 @@ class GuestClient::Impl {
     Impl& client;
     const size_t number;
     std::shared_ptr<Connection> connection;
+    std::optional<DiallerProof> proof;
     bool welcome = false, closed = false;
     std::optional<wire::Refuse> refuse;
     std::optional<uint16_t> foreign;
@@ -103,6 +112,7 @@ class GuestClient::Impl {
   }
 
   const std::string program_;
+  const ProofMeans proof_;
   asio::io_context loop_{1};
   // Whoever waits for work finds some: run_one_until would return at once where there is none.
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(loop_);
@@ -126,7 +136,12 @@ Result<size_t> GuestClient::Impl::connect(const Endpoint& endpoint, Nanoseconds 
   Link& link = *links_.emplace_back(std::make_unique<Link>(*this, links_.size()));
   link.connection = Connection::make(loop_, std::move(**socket), {kMostControl, kMostTensors}, nullptr, link);
   link.connection->start();
-  link.connection->send(wire::Guest{program_}, {});
+  wire::Guest greeting{program_, {}};
+  if (proof_.secret) {
+    greeting.nonce = proof_.nonce();
+    link.proof.emplace(proof_.secret, greeting, std::nullopt);
+  }
+  link.connection->send(greeting, {});
   const Nanoseconds left = timeout - (SteadyClock::now() - began).count();
   run_until(std::max<Nanoseconds>(left, kMillisecond),
             [&] { return link.welcome || link.closed || link.refuse || link.foreign; });
@@ -152,7 +167,8 @@ Result<size_t> GuestClient::Impl::connect(const Endpoint& endpoint, Nanoseconds 
               fmt::format("{} does not answer as a task of dtrain does: {}", at, printable(link.reason)));
 }
 
-GuestClient::GuestClient(std::string program) : impl_(std::make_unique<Impl>(std::move(program))) {}
+GuestClient::GuestClient(std::string program, ProofMeans proof)
+    : impl_(std::make_unique<Impl>(std::move(program), std::move(proof))) {}
 GuestClient::~GuestClient() = default;
 Result<size_t> GuestClient::connect(const Endpoint& endpoint, Nanoseconds timeout) {
   return impl_->connect(endpoint, timeout);

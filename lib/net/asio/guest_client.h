@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "net/endpoint.h"
+#include "net/mutual_proof.h"
 #include "proto-free-wire/message.h"
 
 namespace dtrain::net {
@@ -24,14 +25,15 @@ struct GuestEvent {
 
 class GuestClient {
  public:
-  explicit GuestClient(std::string program);
+  // With a secret it proves that it holds it, and takes nothing from a task that does not prove the same.
+  explicit GuestClient(std::string program, ProofMeans proof = {});
   ~GuestClient();
   GuestClient(const GuestClient&) = delete;
   GuestClient& operator=(const GuestClient&) = delete;
 
   // A connection to a task that has said Welcome; links are numbered from 0 in the order of the calls. Errors: nobody
   // there or something else than a task (kPeerLost), another version of the protocol (kUsage), refused (the code of the
-  // task).
+  // task), not proven (kAuthentication).
   Result<size_t> connect(const Endpoint& endpoint, Nanoseconds timeout);
   // Dropped where the connection has ended.
   void send(size_t link, wire::Message message, wire::Payload payload = {});

@@ -16,26 +16,44 @@ namespace {
 // Of a guest between two ticks; far more than one needs.
 constexpr size_t kMostFramesOfGuest = 5000;
 
+// Addresses of which the log tells that somebody there has no secret, or another one; of further ones it tells as of
+// any stranger.
+constexpr size_t kMostComplainedOf = 64;
+constexpr const char* kOnBoth = "give the same --secret_file to both";
+
 wire::Refuse refusal(const char* field, std::string ours, std::string theirs) {
   return {static_cast<uint8_t>(ExitCode::kUsage), field, std::move(ours), std::move(theirs)};
 }
+
+wire::Refuse distrust(const char* field, std::string ours, std::string theirs) {
+  return {static_cast<uint8_t>(ExitCode::kAuthentication), field, std::move(ours), std::move(theirs)};
+}
+
+bool of_handshake(wire::MessageType type) {
+  using T = wire::MessageType;
+  return type == T::kHello || type == T::kGuest || type == T::kChallenge || type == T::kProof || type == T::kWelcome ||
+         type == T::kRefuse;
+}
+
+// Of "10.0.0.1:2500".
+std::string without_port(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 }  // namespace
 
 void AsioTransport::Impl::Session::on_frame(const wire::Message& message, ByteSpan payload) {
   const wire::MessageType type = wire::type_of(message);
-  const bool of_handshake = type == wire::MessageType::kHello || type == wire::MessageType::kGuest ||
-                            type == wire::MessageType::kWelcome || type == wire::MessageType::kRefuse;
   if (stage == Stage::kEstablished && wire::is_guest(rank) && ++frames > kMostFramesOfGuest)
     return transport.lose(*this, "it sends too much");
-  if (stage == Stage::kEstablished && !of_handshake) {
+  if (stage == Stage::kEstablished && !of_handshake(type)) {
     if (type != wire::MessageType::kHeartbeat) transport.handler_->on_message(rank, message, payload);
   } else if (stage == Stage::kEstablished) {
     transport.lose(*this, "it sent " + wire::name_of(type) + " after the handshake");
-  } else if (stage == Stage::kAwaitsHello && type == wire::MessageType::kHello) {
-    transport.on_hello(*this, std::get<wire::Hello>(message));
-  } else if (stage == Stage::kAwaitsHello && type == wire::MessageType::kGuest) {
-    transport.on_guest(*this);
+  } else if (stage == Stage::kAwaitsHello && (type == wire::MessageType::kHello || type == wire::MessageType::kGuest)) {
+    transport.on_greeting(*this, message);
+  } else if (stage == Stage::kAwaitsProof && type == wire::MessageType::kProof) {
+    transport.on_proof(*this, std::get<wire::Proof>(message));
+  } else if (stage == Stage::kAwaitsAnswer && own_proof && !own_proof->proven()) {
+    transport.on_challenge(*this, message);
   } else if (stage == Stage::kAwaitsAnswer) {
     transport.on_answer(*this, message);
   } else {
@@ -55,6 +73,7 @@ void AsioTransport::Impl::Session::on_closed(const std::string& reason) {
     case Stage::kEstablished:
       return transport.lose(*this, reason);
     case Stage::kAwaitsHello:
+    case Stage::kAwaitsProof:
     case Stage::kParked:
       return transport.turn_away(*this, reason);
     case Stage::kAwaitsAnswer: {
@@ -90,6 +109,10 @@ void AsioTransport::Impl::dial(Rank rank) {
         Session& session = open(std::move(*socket), Stage::kAwaitsAnswer, rank);
         wire::Hello hello = config_.hello;
         hello.wanted_rank = rank;
+        if (config_.proof.secret) {
+          hello.nonce = config_.proof.nonce();
+          session.own_proof.emplace(config_.proof.secret, hello, rank);
+        }
         session.connection->send(hello, {});
       });
 }
@@ -193,7 +216,15 @@ void AsioTransport::Impl::lose(Session& session, const std::string& reason) {
 
 // Of a stranger nothing is told to anybody but, now and then, the log.
 void AsioTransport::Impl::turn_away(Session& session, const std::string& reason) {
-  complain(fmt::format("closed a connection from {}: {}", session.connection->peer(), reason));
+  const std::string& peer = session.connection->peer();
+  if (session.stage == Stage::kAwaitsProof) {
+    complain_of_address(session,
+                        fmt::format("closed a connection from {}: it has not proven that it holds the secret of "
+                                    "this task ({}); {}",
+                                    peer, reason, kOnBoth));
+  } else {
+    complain(fmt::format("closed a connection from {}: {}", peer, reason));
+  }
   remove(session);
 }
 
@@ -216,6 +247,38 @@ void AsioTransport::Impl::refused(Session& session, const wire::Refuse& refuse) 
   peers_[by].given_up = true;
   remove(session);
   handler_->on_refused(by, refuse);
+}
+
+// The first word of who connects. With a secret on both sides proofs come before its words are looked at.
+void AsioTransport::Impl::on_greeting(Session& session, const wire::Message& greeting) {
+  const auto* hello = std::get_if<wire::Hello>(&greeting);
+  const bool has_one = config_.proof.secret != nullptr;
+  const bool claims_one = (hello != nullptr ? hello->nonce : std::get<wire::Guest>(greeting).nonce) != Digest{};
+  if (has_one && claims_one) {
+    session.their_proof.emplace(config_.proof, greeting, config_.self);
+    session.stage = Stage::kAwaitsProof;
+    return session.connection->send(session.their_proof->challenge(), {});
+  }
+  if (has_one == claims_one || (has_one && hello == nullptr)) return admit(session, greeting, false);
+  const std::string who = hello != nullptr ? "task" : "guest";
+  complain_of_address(
+      session, fmt::format("refused a {} at {}: it has {} secret, this task has {}; {}", who,
+                           session.connection->peer(), claims_one ? "a" : "no", claims_one ? "none" : "one", kOnBoth));
+  if (has_one) return answer_and_close(session, distrust("", "", ""));
+  answer_and_close(session, hello != nullptr ? distrust("secret", "none", "one")
+                                             : distrust("guest", "has no secret: leave --secret_file out", ""));
+}
+
+void AsioTransport::Impl::on_proof(Session& session, const wire::Proof& proof) {
+  if (session.their_proof->holds(proof)) return admit(session, session.their_proof->greeting(), true);
+  complain_of_address(session, fmt::format("refused a connection from {}: it holds another secret than this task; {}",
+                                           session.connection->peer(), kOnBoth));
+  answer_and_close(session, distrust("", "", ""));
+}
+
+void AsioTransport::Impl::admit(Session& session, const wire::Message& greeting, bool proven) {
+  if (const auto* hello = std::get_if<wire::Hello>(&greeting)) return on_hello(session, *hello);
+  on_guest(session, proven);
 }
 
 void AsioTransport::Impl::on_hello(Session& session, const wire::Hello& hello) {
@@ -242,16 +305,18 @@ void AsioTransport::Impl::on_hello(Session& session, const wire::Hello& hello) {
     if (peer.parked != nullptr) settle_parked(peer, true);  // this Hello shows that the first incarnation lives
     lose(*peer.session, "it made a new connection");
   }
-  if (session.stage == Stage::kAwaitsHello) establish(session, hello.incarnation);
+  if (session.stage != Stage::kDead) establish(session, hello.incarnation);
 }
 
-void AsioTransport::Impl::on_guest(Session& session) {
-  const bool welcome = session.from_here || config_.guests_from_elsewhere;
+void AsioTransport::Impl::on_guest(Session& session, bool proven) {
+  const bool welcome = proven || session.from_here || config_.guests_from_elsewhere;
   if (!welcome || guests_.size() >= config_.most_guests) {
-    const std::string ours = welcome ? fmt::format("has {} guests, which is all there may be", guests_.size())
-                                     : "takes guests from its own host only; --allow_guests of its task lets in others";
+    const std::string ours =
+        welcome ? fmt::format("has {} guests, which is all there may be", guests_.size())
+                : fmt::format("takes guests from its own host only; {} lets in others",
+                              config_.proof.secret ? "the --secret_file of the run" : "--allow_guests of its task");
     complain(fmt::format("refused a guest at {}: this task {}", session.connection->peer(), ours));
-    return answer_and_close(session, {static_cast<uint8_t>(ExitCode::kAuthentication), "guest", ours, ""});
+    return answer_and_close(session, distrust("guest", ours, ""));
   }
   session.rank = next_guest_++;
   session.stage = Stage::kEstablished;
@@ -261,6 +326,20 @@ void AsioTransport::Impl::on_guest(Session& session) {
   strangers_.remove(&session);
   guests_[session.rank] = &session;
   handler_->on_connected(session.rank, session.number);
+}
+
+// Of one that was dialled, and has proven nothing yet: all that it can say is a Challenge.
+void AsioTransport::Impl::on_challenge(Session& session, const wire::Message& message) {
+  if (const auto* challenge = std::get_if<wire::Challenge>(&message)) {
+    const std::optional<wire::Proof> proof = session.own_proof->answer(*challenge);
+    if (proof) return session.connection->send(*proof, {});
+    const std::optional<Rank> another = session.own_proof->another_rank();
+    return refused(session, another ? refusal("wanted_rank", std::to_string(*another), std::to_string(session.rank))
+                                    : distrust("secret", "another", "one"));
+  }
+  if (std::holds_alternative<wire::Welcome>(message) || std::holds_alternative<wire::Refuse>(message))
+    return refused(session, distrust("secret", "none", "one"));
+  session.on_closed("it answered with " + wire::name_of(wire::type_of(message)));
 }
 
 void AsioTransport::Impl::on_answer(Session& session, const wire::Message& message) {
@@ -277,7 +356,8 @@ void AsioTransport::Impl::on_answer(Session& session, const wire::Message& messa
 
 void AsioTransport::Impl::on_deadline(Session& session) {
   const std::string within = seconds(config_.timeouts.handshake);
-  if (session.stage == Stage::kAwaitsHello) turn_away(session, "no handshake within " + within);
+  if (session.stage == Stage::kAwaitsHello || session.stage == Stage::kAwaitsProof)
+    turn_away(session, "no handshake within " + within);
   if (session.stage == Stage::kAwaitsAnswer) session.on_closed("no answer to the handshake within " + within);
   if (session.stage == Stage::kEnding) remove(session);
 }
@@ -294,6 +374,15 @@ void AsioTransport::Impl::complain(const std::string& what) {
   complained_ = now;
   complaints_held_ = 0;
   log_.warning("{}{}", what, more);
+}
+
+// Once: who has another secret comes again and again, and is told nothing.
+void AsioTransport::Impl::complain_of_address(const Session& session, const std::string& what) {
+  const std::string address = without_port(session.connection->peer());
+  if (complained_of_.contains(address)) return;
+  if (complained_of_.size() >= kMostComplainedOf) return complain(what);
+  complained_of_.insert(address);
+  log_.warning("{}", what);
 }
 
 void AsioTransport::Impl::settle_parked(Peer& peer, bool old_one_lives) {

@@ -142,6 +142,13 @@ bool from_this_host(int fd) {
   return address.family() == AF_UNIX || is_local(address);
 }
 
+SocketAddress own_address(int fd) {
+  SocketAddress address;
+  address.size = sizeof(address.storage);
+  ::getsockname(fd, address.get(), &address.size);
+  return address;
+}
+
 std::string peer_text(int fd) {
   SocketAddress address;
   address.size = sizeof(address.storage);

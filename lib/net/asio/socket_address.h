@@ -43,6 +43,8 @@ SocketAddress abstract_twin(const SocketAddress& tcp);
 bool same_user(int fd);
 // The other end of a connected socket is on this host.
 bool from_this_host(int fd);
+// The address that a socket is bound to.
+SocketAddress own_address(int fd);
 // The other end of a socket, for people.
 std::string peer_text(int fd);
 
