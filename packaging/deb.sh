@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds the Debian package of this tree, as it lies here, without network: build/deb/dtrain_VERSION_ARCH.deb. What it needs
+# must be installed (BUILD_PACKAGES and DEB_PACKAGES of packages.sh).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+version=$(sed -n 's/^project(dtrain VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+packaged=$(dpkg-parsechangelog -l packaging/debian/changelog -S Version)
+[ "$version" = "$packaged" ] || {
+  echo "CMakeLists.txt has version $version, packaging/debian/changelog $packaged: make them one" >&2
+  exit 2
+}
+
+# The build wants debian/ at the root, and writes all over: in a copy, always at the same place, so that the compiler's
+# cache knows it again.
+out=$PWD/build/deb
+tree=$out/tree
+rm -rf "$out"
+mkdir -p "$tree"
+tar --exclude='./.git' --exclude='./build*' --exclude='./runs' --exclude='./.cache' --exclude='__pycache__' -cf - . | tar -xf - -C "$tree"
+cp -r packaging/debian "$tree/debian"
+
+export CCACHE_BASEDIR=$tree
+export DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-parallel=$(nproc)} noautodbgsym"
+export DEB_CXXFLAGS_STRIP="${DEB_CXXFLAGS_STRIP:--g}"  # symbols would go nowhere
+(cd "$tree" && dpkg-buildpackage --build=binary --no-sign) >"$out/build.log" 2>&1 || {
+  tail -n 40 "$out/build.log" >&2
+  echo "the package was not built; all of it is in build/deb/build.log" >&2
+  exit 1
+}
+rm -rf "$tree"
+ls "$out"/*.deb
