@@ -132,6 +132,8 @@ class Launch {
   explicit Launch(const LaunchFlags& flags) : flags_(flags) {}
 
   Result<ExitCode> run() {
+    DTRAIN_TRY(flags_.slurm.only_with_slurm());
+    if (flags_.slurm.on) return launch_on_slurm(flags_);
     if (flags_.run.resume && flags_.run.auto_resume)
       return fail(ExitCode::kUsage,
                   "give --resume or --auto_resume: the first wants a checkpoint, the second takes one");

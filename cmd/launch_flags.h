@@ -6,6 +6,7 @@
 
 #include "cluster_flags.h"
 #include "launch/ssh.h"
+#include "launch_slurm.h"
 #include "run_flags.h"
 
 namespace dtrain::cmd {
@@ -20,6 +21,7 @@ struct LaunchFlags {
   bool sync = false, sync_data = false;
   std::string remote_dir, remote_dtrain;
   std::vector<std::string> environment;
+  SlurmFlags slurm;
   // Of what is shown and kept.
   std::vector<std::string> only;
   std::string log_dir;
@@ -28,6 +30,7 @@ struct LaunchFlags {
   void declare(CLI::App& app) {
     run.declare(app);
     spec.declare(app);
+    slurm.declare(app);
     const auto tasks = CLI::Range(0, 1024);
     add_flag_value(app, "--workers", workers, "number of workers; with --hostfile default: as many as there are slots",
                    {"--num_workers"})

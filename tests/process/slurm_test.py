@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tasks that a real Slurm has started, a cluster of the tests' own on this host: they find their place, whichever way the
 tasks are spread; when one is lost or the job is cancelled nothing is left."""
-import os, shutil, signal, socket, tempfile, unittest
+import os, re, shutil, signal, socket, tempfile, unittest
 
 import cluster, slurm_cluster
 
@@ -135,6 +135,108 @@ class Ends(SlurmTest):
         run.signal(signal.SIGINT)
         self.assertNotEqual(run.wait(60), 0)
         self.assert_no_process_left(10)
+
+
+class Launch(SlurmTest):
+    def launch(self, *args, out="out", expect=0):
+        return self.dtrain("launch", self.run_toml, "--slurm", "--out", self.path(out), *args, expect=expect)
+
+    def submitted(self, launched):
+        return re.search(r"^\[launch\] job (\d+) of Slurm", launched.err, re.M).group(1)
+
+    def ended(self, job):
+        """The state in which the job has ended, and its comment."""
+        def look():
+            text = self.slurm.ask("scontrol", "show", "job", job)
+            state = re.search(r"JobState=(\w+)", text)
+            return text if state and state.group(1) not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING") else ""
+        text = cluster.until(look, lambda: f"job {job} has ended\n" + self.slurm.ask("scontrol", "show", "job", job))
+        return re.search(r"JobState=(\w+)", text).group(1), "".join(re.findall(r"^   Comment=(.*?) *$", text, re.M))
+
+    def log(self, out, job):
+        with open(self.path(out, f"slurm-{job}.log"), encoding="utf-8") as f:
+            return f.read()
+
+    def test_submits_what_runs(self):
+        want = self.train("--workers", 2, "--ps", 1, out="launched")
+        out = "it's 100%j of \"me\""  # nothing in it is Slurm's, or a shell's
+        comment = "a 'b' \"c\" \\ #d $e"
+        launched = self.launch("--workers", 2, "--ps", 1, "--nodes", 2, "--sbatch_option", f"--comment={comment}",
+                               "--sbatch-option=-t 10", "--set", "train.log_every=1", out=out)
+        job = self.submitted(launched)
+        self.assertIn("2 workers, 1 ps on 2 nodes", launched.err)
+        self.assertIn(f"tail -F {self.path(out)}/slurm-{job}.log", launched.err)
+        self.assertEqual(self.ended(job), ("COMPLETED", comment), self.log(out, job))
+        self.assertEqual(self.model_hash(out), want)
+        for task in ("ps/task:0", "worker/task:0", "worker/task:1"):
+            self.assertIn(f"/job:{task}: the cluster and this task are those of Slurm", self.log(out, job))
+
+    def test_what_the_environment_says_of_others_does_not_matter(self):
+        env = {"TF_CONFIG": "{", "RANK": "7", "WORLD_SIZE": "3", "DTRAIN_JOB_NAME": "ps", "DTRAIN_TASK_ID": "3"}
+        job = self.submitted(self.dtrain("launch", self.run_toml, "--slurm", "--workers", 2, "--out", self.path("out"), env=env))
+        self.assertEqual(self.ended(job)[0], "COMPLETED", self.log("out", job))
+
+    def test_scancel_and_on_again(self):
+        want = self.train("--set", "train.steps=1500", out="one")
+        args = ["--workers", 2, "--ps", 1, "--set", "train.steps=1500", "--set", "train.log_every=1"]
+        job = self.submitted(self.launch(*args))
+        cluster.until(lambda: self.steps("out")[2:], "some steps")
+        self.slurm.ask("scancel", job)
+        self.assertEqual(self.ended(job)[0], "CANCELLED")
+        self.assert_no_process_left(10)
+        self.assertTrue(self.checkpoints("out"), self.log("out", job))
+        self.assertLess(self.steps("out")[-1], 1500)
+        job = self.submitted(self.launch("--resume", *args))
+        self.assertEqual(self.ended(job)[0], "COMPLETED", self.log("out", job))
+        self.assertEqual(self.model_hash("out"), want)
+
+    def test_the_script_may_begin_again(self):
+        # As Slurm does it with a job that is requeued, but that one waits for two minutes.
+        want = self.train("--set", "train.steps=1500", out="one")
+        first = self.submitted(self.launch("--workers", 2, "--auto_resume", "--set", "train.steps=1500", "--set", "train.log_every=1"))
+        cluster.until(lambda: self.steps("out")[2:], "some steps")
+        self.slurm.ask("scancel", first)
+        self.ended(first)
+        self.assertIn("Requeue=1", self.slurm.ask("scontrol", "show", "job", first))
+        self.assertTrue(self.checkpoints("out"), self.log("out", first))
+        second = self.slurm.ask("sbatch", "--parsable", self.path("out", "slurm.sh")).strip()
+        self.assertEqual(self.ended(second)[0], "COMPLETED", self.log("out", second))
+        self.assertEqual(self.steps("out"), list(range(1, 1501)))
+        self.assertEqual(self.model_hash("out"), want)
+
+    def test_a_lost_worker_beside_parameter_servers(self):
+        want = self.train("--set", "train.steps=1500", out="one")
+        job = self.submitted(self.launch("--workers", 2, "--ps", 1, "--set", "train.steps=1500", "--set", "train.log_every=1"))
+        cluster.until(lambda: self.steps("out")[2:], "some steps")
+        [worker] = [pid for pid in self.tasks() if self.rank_of(pid) == "2"]
+        os.kill(worker, signal.SIGKILL)
+        self.ended(job)
+        self.assertRegex(self.log("out", job), r"/job:worker/task:1 .*is lost")
+        self.assertEqual(self.model_hash("out"), want, "the run goes on without it")
+
+    def rank_of(self, pid):
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            return re.search(rb"(?:^|\0)SLURM_PROCID=(\d+)", f.read()).group(1).decode()
+
+    def test_print_only_prints(self):
+        printed = self.launch("--workers", 2, "--print")
+        self.assertTrue(printed.out.startswith("#!/bin/sh\n"))
+        self.assertIn("#SBATCH --ntasks=2\n", printed.out)
+        self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_what_cannot_be_is_said_before_anything_is_submitted(self):
+        for args, said in ((["--workers", 2, "--nodes", 3], "there are only 2 tasks"),
+                           ([], "at least one worker"),
+                           (["--workers", 2, "--sbatch_option=--ntasks=4"], "say it by --workers"),
+                           (["--workers", 2, "--servers", "ps"], "the cluster has none"),
+                           (["--workers", 2, "--set", "train.stps=1"], "did you mean 'steps'"),
+                           (["--workers", 2, "--cluster", "c.toml"], "--slurm chooses the hosts")):
+            self.assertIn(said, self.launch(*args, expect=2).err)
+        bad = self.dtrain("launch", self.run_toml, "--workers", 2, "--print", "--out", self.path("out"), expect=2)
+        self.assertIn("are for --slurm", bad.err)
+        self.assertFalse(os.path.exists(self.path("out")))
+        refused = self.launch("--workers", 2, "--sbatch_option=--partition=nowhere", expect=2)
+        self.assertRegex(refused.err, r"sbatch did not take .*/slurm\.sh:\n.*invalid partition specified: nowhere")
 
 
 if __name__ == "__main__":
