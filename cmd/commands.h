@@ -5,7 +5,8 @@
 
 namespace dtrain::cmd {
 
-extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kParams, kTop, kBenchmark, kSimulate;
+extern const Command kRun, kLaunch, kCheck, kEval, kPredict, kInspect, kParams, kTop, kBenchmark, kSimulate,
+    kDoctor;
 // Not for people: what launch starts on other hosts, and what packages are built with.
 extern const Command kAgent, kCompletion;
 
@@ -20,6 +21,7 @@ inline const Command* const kCommands[] = {
     &kTop,
     &kBenchmark,
     &kSimulate,
+    &kDoctor,
     &kAgent,
     &kCompletion,
 };

@@ -29,13 +29,6 @@ constexpr Row kRows[] = {
     {"avx512_core_amx", dnnl::cpu_isa::avx512_core_amx},
 };
 
-std::string effective_isa() {
-  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  for (const Row& r : kRows)
-    if (r.isa == isa) return std::string(r.name);
-  return fmt::format("{:#x}", static_cast<unsigned>(isa));
-}
-
 // Runs ops one after the other on values that it keeps, in the layouts that they get.
 class Probe {
  public:
@@ -129,6 +122,18 @@ bool winograd = true;
 void set_winograd(bool allowed) { winograd = allowed; }
 bool winograd_allowed() { return winograd; }
 
+std::string isa_in_use() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  for (const Row& r : kRows)
+    if (r.isa == isa) return std::string(r.name);
+  return fmt::format("{:#x}", static_cast<unsigned>(isa));
+}
+
+std::string onednn_version() {
+  const dnnl_version_t& v = *dnnl_version();
+  return fmt::format("{}.{}.{}", v.major, v.minor, v.patch);
+}
+
 bool has_bf16() {
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
@@ -145,7 +150,7 @@ Status set_isa(std::string_view name) {
   for (const Row& r : kRows) {
     if (r.name != name) continue;
     const dnnl::status status = dnnl::set_max_cpu_isa(r.isa);
-    const std::string now = effective_isa();
+    const std::string now = isa_in_use();
     if (now == name) return {};
     if (status != dnnl::status::success)
       return fail(ExitCode::kUsage,
@@ -161,9 +166,7 @@ Status set_isa(std::string_view name) {
 Result<std::string> fingerprint() {
   Sha256 digest;
   DTRAIN_TRY(run_probe(digest));
-  const dnnl_version_t& v = *dnnl_version();
-  return fmt::format("onednn {}.{}.{}, isa {}, probe {}", v.major, v.minor, v.patch, effective_isa(),
-                     to_hex(digest.finish()));
+  return fmt::format("onednn {}, isa {}, probe {}", onednn_version(), isa_in_use(), to_hex(digest.finish()));
 }
 
 }  // namespace dtrain::ops::cpu

@@ -18,6 +18,10 @@ std::vector<std::string> isa_names();
 // them.
 Status set_isa(std::string_view name);
 
+// The instructions that oneDNN makes use of, by such a name.
+std::string isa_in_use();
+std::string onednn_version();  // of the library that is loaded: "2.6.3"
+
 // Whether convolutions may be computed by Winograd's algorithm; they may unless this says no, before anything is
 // planned. Its sums are rounded about five times as coarsely as direct ones.
 void set_winograd(bool allowed);
