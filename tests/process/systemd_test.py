@@ -2,7 +2,7 @@
 """The unit dtrain@.service: systemd understands all of it, it is closed to what a task does not need, and its command line
 with its environment is a task that tells systemd how it is doing."""
 import os, re, shlex, shutil, signal, subprocess, unittest
-from cluster import DTRAIN, ROOT, ProcessTest, write
+from cluster import DTRAIN, ROOT, ProcessTest, until, write
 from notify_socket import NotifySocket
 
 UNIT = os.path.join(ROOT, "packaging", "debian", "dtrain@.service")
@@ -79,6 +79,25 @@ class Unit(ProcessTest):
         notify.hears("STOPPING=1")
         self.assertEqual(task.wait(), 0, task.err)
         self.assertTrue(os.path.exists(self.path("var", "small", "model.safetensors")))
+
+    def test_what_was_killed_goes_on_from_its_checkpoint(self):
+        self.run_file("small")
+        with open(self.path("etc", "small.toml"), "r+", encoding="utf-8") as f:
+            text = f.read().replace("steps = 40", "steps = 4000").replace("checkpoint_every = 0", "checkpoint_every = 20")
+            f.seek(0)
+            f.write(text)
+        task = self.unit_process("small", self.notify("first"))
+        until(lambda: self.checkpoints("var/small"), "a checkpoint")
+        task.signal(signal.SIGKILL)
+        task.wait()
+        notify = self.notify("second")
+        task = self.unit_process("small", notify)
+        notify.hears("READY=1")
+        begun = self.events("var/small", "begin")
+        self.assertEqual(begun[0]["step"], 0)
+        self.assertGreaterEqual(begun[-1]["step"], 20)
+        task.signal(signal.SIGTERM)
+        self.assertEqual(task.wait(), 130, task.err)
 
     def test_tasks_of_a_cluster_and_the_end_that_systemd_asks_for(self):
         spec, _ = self.cluster(workers=1, ps=1)
