@@ -17,6 +17,8 @@ struct BenchmarkPart {
 };
 
 BenchmarkPart benchmark_step(CLI::App& app);
+BenchmarkPart benchmark_data(CLI::App& app);
+BenchmarkPart benchmark_scaling(CLI::App& app);
 BenchmarkPart benchmark_wire(CLI::App& app);
 BenchmarkPart benchmark_compress(CLI::App& app);
 

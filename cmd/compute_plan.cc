@@ -16,12 +16,19 @@ namespace {
 using sim::scale::ComputePlan;
 
 constexpr int kWarmup = 2, kLeastRuns = 3, kMostRuns = 50;
+constexpr int64_t kFewSamples = 2;  // some layers want more than one
 constexpr Nanoseconds kMeasureFor = 5 * kSecond;
 
 Result<std::unique_ptr<graph::Executable>> compile(const node::RunDefinition& run, int64_t micro_batch) {
   graph::CompileOptions options;
   options.compute = node::compute_type(run.spec.train);
   return graph::Executable::compile(*run.network, graph::Mode::kTrain, micro_batch, "cpu", options);
+}
+
+double flops_of(const graph::Executable& program) {
+  double all = 0;
+  for (const graph::PlanStep& step : program.steps()) all += step.kernel->flops;
+  return all;
 }
 
 // Writes down what a run of the program asks for and hands over, and what each op takes.
@@ -132,18 +139,22 @@ Result<ComputePlan> measure_compute(const node::RunDefinition& run, int64_t micr
 }
 
 Result<ComputePlan> assume_compute(const node::RunDefinition& run, int64_t micro_batch, Nanoseconds time) {
-  // The shares of the ops hardly depend on the number of samples; some layers want more than one.
-  DTRAIN_TRY_ASSIGN(const auto program, compile(run, std::min<int64_t>(micro_batch, 2)));
+  // The shares of the ops hardly depend on the number of samples.
+  DTRAIN_TRY_ASSIGN(const auto program, compile(run, std::min(micro_batch, kFewSamples)));
   SteadyClock clock;
   Recorder recorder(clock, *program);
   recorder.begin_run();
   DTRAIN_TRY(program->rehearse(recorder));
-  double all = 0;
-  for (const graph::PlanStep& step : program->steps()) all += step.kernel->flops;
+  const double all = flops_of(*program);
   if (all == 0) return fail(ExitCode::kUsage, "the network's ops have no FLOPs to share the time by");
   return recorder.plan([&](size_t op) {
     return static_cast<Nanoseconds>(static_cast<double>(time) * program->steps()[op].kernel->flops / all);
   });
+}
+
+Result<double> training_flops(const node::RunDefinition& run) {
+  DTRAIN_TRY_ASSIGN(const auto program, compile(run, kFewSamples));
+  return flops_of(*program) / static_cast<double>(kFewSamples);
 }
 
 }  // namespace dtrain::cmd

@@ -12,5 +12,7 @@ namespace dtrain::cmd {
 Result<sim::scale::ComputePlan> measure_compute(const node::RunDefinition& run, int64_t micro_batch, int threads);
 // `time`: of the whole program. Needs no data.
 Result<sim::scale::ComputePlan> assume_compute(const node::RunDefinition& run, int64_t micro_batch, Nanoseconds time);
+// Operations of convolutions and products in a training step, for each of its samples. Needs no data.
+Result<double> training_flops(const node::RunDefinition& run);
 
 }  // namespace dtrain::cmd

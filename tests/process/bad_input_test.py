@@ -202,7 +202,7 @@ class CommandLine(BadInput):
                            (["inspect", "x", "--hsah"], "did you mean '--hash'"), (["--verson"], "--version"),
                            (["run", self.run_toml, "more.toml"], "more.toml"),
                            (["params"], "params what: ls, stat, get, put?"), (["params", "sta"], "did you mean 'stat'"),
-                           (["benchmark", "--json"], "step, wire, compress")):
+                           (["benchmark", "--json"], "step, data, scaling, wire, compress")):
             with self.subTest(args=args):
                 p = self.dtrain(*args, expect=USAGE)
                 self.assertIn(says, p.err)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a run prints and writes, and the ways to say what it should do: flags, environment, overrides."""
-import json, os, pty, re, threading, unittest
+import json, os, pty, re, threading, unittest, xml.etree.ElementTree
 
 import cluster
 
@@ -222,6 +222,34 @@ class Benchmark(cluster.ProcessTest):
         self.assertLess(0, row["min_ms"])
         self.assertLessEqual(row["min_ms"], row["median_ms"])
         self.assertFalse(os.path.exists(self.path("runs")), "nothing is written")
+
+    def test_step_needs_no_data_and_compares(self):
+        os.remove(self.path("images.idx"))
+        self.dtrain("benchmark", "step", self.run_toml, "--steps", 4, "--data", expect=3)
+        p = self.dtrain("benchmark", "step", self.run_toml, "--steps", 4, "--workers", 2, "--json")
+        old = cluster.write(self.path("old.json"), p.out)
+        self.assertEqual(json.loads(p.out)["settings"]["batch"], 80)
+        p = self.dtrain("benchmark", "step", self.run_toml, "--steps", 4, "--json", "--compare", old)
+        row = json.loads(p.out)
+        self.assertEqual([c["name"] for c in row["compared"]], [f["name"] for f in row["figures"]])
+        p = self.dtrain("benchmark", "scaling", self.run_toml, "--compare", old, expect=2)
+        self.assertIn("is of dtrain benchmark step", p.err)
+
+    def test_data(self):
+        row = json.loads(self.dtrain("benchmark", "data", self.run_toml, "--steps", 3, "--rounds", 2, "--json").out)
+        self.assertEqual([f["name"] for f in row["figures"]], ["first", "reader", "bytes", "step", "both"])
+        self.assertIn("the reader", row["verdict"])
+
+    def test_scaling(self):
+        p = self.dtrain("benchmark", "scaling", self.run_toml, "--workers", "1,2", "--placement", "workers,ps", "--rounds", 1,
+                        "--steps", 2, "--json", "--svg", self.path("chart.svg"))
+        names = {f["name"] for f in json.loads(p.out)["figures"]}
+        for row in ("1.workers", "2.workers", "1.ps1", "2.ps1"):
+            self.assertLessEqual({f"{row}.samples", f"{row}.speed_up", f"{row}.efficiency"}, names)
+        chart = xml.etree.ElementTree.parse(self.path("chart.svg")).getroot()
+        dots = chart.findall(".//{http://www.w3.org/2000/svg}circle")
+        self.assertEqual(len(dots), 2 * 4 + 2, "four points in each chart, and one a line in the legend")
+        self.dtrain("benchmark", "scaling", self.run_toml, "--placement", "nowhere", expect=2)
 
     def test_wire(self):
         p = self.dtrain("benchmark", "wire", "--sizes", "40KiB,1MiB", "--rounds", 2, "--json")
