@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -10,7 +9,7 @@
 #include "base/philox.h"
 #include "benchmark_parts.h"
 #include "compress/compressor.h"
-#include "flags.h"
+#include "report_flags.h"
 #include "tensor/parameter.h"
 
 namespace dtrain::cmd {
@@ -18,14 +17,14 @@ namespace {
 
 struct CompressFlags {
   int rounds = 20;
-  bool json = false;
+  ReportFlags report;
 };
 
 constexpr size_t kElements = kChunkElements, kChunks = 64;  // 16 MiB of gradients: in no cache but the last
 
-// The best of all rounds, in GB/s of fp32.
+// Of all rounds, in GB/s of fp32.
 struct Speeds {
-  double encode = 0, decode = 0, add = 0;
+  std::vector<double> encode, decode, add;
   size_t bytes = 0;  // of an encoded chunk
 };
 
@@ -40,54 +39,58 @@ Speeds measure(const compress::Method& method, const std::vector<float>& gradien
     for (size_t c = 0; c < kChunks; ++c) one(c, std::span(sums).subspan(c * kElements, kElements));
     return static_cast<double>(gradients.size() * sizeof(float)) / static_cast<double>(clock.now() - before);
   };
-  Speeds best;
-  for (int round = 0; round < rounds; ++round) {
-    best.encode = std::max(best.encode, speed([&](size_t c, std::span<float>) {
-                             std::vector<float*> at;
-                             for (size_t a = 0; a < method.state_arrays(); ++a)
-                               at.push_back(state[c * method.state_arrays() + a].data());
-                             sizes[c] =
-                                 method.encode({.step = round, .samples = 32},
-                                               {gradients.data() + c * kElements, kElements}, at.data(), encoded[c]);
-                           }));
-    best.decode = std::max(best.decode, speed([&](size_t c, std::span<float> out) {
-                             method.codec().decode({encoded[c].data(), sizes[c]}, out);
-                           }));
-    best.add = std::max(best.add, speed([&](size_t c, std::span<float> into) {
-                          method.codec().decode_add({encoded[c].data(), sizes[c]}, into);
-                        }));
+  Speeds all;
+  for (int round = -1; round < rounds; ++round) {  // the first only warms memory
+    const double encode = speed([&](size_t c, std::span<float>) {
+      std::vector<float*> at;
+      for (size_t a = 0; a < method.state_arrays(); ++a) at.push_back(state[c * method.state_arrays() + a].data());
+      sizes[c] = method.encode({.step = round + 1, .samples = 32}, {gradients.data() + c * kElements, kElements},
+                               at.data(), encoded[c]);
+    });
+    const double decode = speed([&](size_t c, std::span<float> out) {
+      method.codec().decode({encoded[c].data(), sizes[c]}, out);
+    });
+    const double add = speed([&](size_t c, std::span<float> into) {
+      method.codec().decode_add({encoded[c].data(), sizes[c]}, into);
+    });
+    if (round < 0) continue;
+    all.encode.push_back(encode);
+    all.decode.push_back(decode);
+    all.add.push_back(add);
   }
-  best.bytes = sizes[0];
-  return best;
+  all.bytes = sizes[0];
+  return all;
 }
 
-ExitCode run(const CompressFlags& flags) {
+Status time_methods(const CompressFlags& flags) {
+  DTRAIN_TRY_ASSIGN(const auto then, flags.report.earlier("compress", ""));
   std::vector<float> gradients(kElements * kChunks);
   const Philox random(1, stream_id("gradients"), 0, 0);
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = 0.01f * standard_normal(random.at(i));
-  std::string lines;
-  if (!flags.json)
-    fmt::print("GB/s of fp32, one thread, best of {}\n{:8}{:>10}{:>10}{:>10}{:>14}\n", flags.rounds, "", "encode",
-               "decode", "add", "times smaller");
+  figures::Report r{.program = "dtrain " DTRAIN_VERSION, .part = "compress"};
+  r.machine = measure_machine(1);
+  r.title = fmt::format("GB/s of fp32 values, one thread, {} rounds", flags.rounds);
+  r.settings = {{"elements", int64_t{kElements}}};
   for (const std::string& name : compress::MethodRegistry::instance().names()) {
     config::Diagnostics diagnostics;
     const auto method =
         compress::read_method(config::Value(name, config::Position()), "compression", {.momentum = 0.9}, diagnostics);
     if (!method) continue;  // "none"
     const Speeds s = measure(*method, gradients, flags.rounds);
-    if (flags.json) {
-      lines += fmt::format(R"({}"{}": {{"encode": {:.2f}, "decode": {:.2f}, "add": {:.2f}, "bytes": {}}})",
-                           lines.empty() ? "" : ", ", name, s.encode, s.decode, s.add, s.bytes);
-    } else {
-      fmt::print("{:8}{:10.1f}{:10.1f}{:10.1f}{:14.1f}\n", name, s.encode, s.decode, s.add,
-                 static_cast<double>(kElements * sizeof(float)) / static_cast<double>(s.bytes));
-    }
+    const std::string group =
+        fmt::format("{}, {:.1f} times smaller", name,
+                    static_cast<double>(kElements * sizeof(float)) / static_cast<double>(s.bytes));
+    for (const auto& [what, values] : {std::pair("encode", &s.encode), {"decode", &s.decode}, {"add", &s.add}})
+      r.figures.push_back(figures::summarise({.name = name + "." + what,
+                                              .text = what,
+                                              .unit = "GB/s",
+                                              .group = group,
+                                              .peak = r.machine.gbytes,
+                                              .peak_of = "memory"},
+                                             *values));
+    r.also.emplace_back(name + "_bytes", static_cast<int64_t>(s.bytes));
   }
-  if (flags.json)
-    fmt::print(R"({{"elements": {}, "unit": "GB/s of fp32", "methods": {{{}}}}})"
-               "\n",
-               kElements, lines);
-  return ExitCode::kDone;
+  return flags.report.print(r, then);
 }
 
 }  // namespace
@@ -98,8 +101,11 @@ BenchmarkPart benchmark_compress(CLI::App& app) {
   add_flag_value(*part, "--rounds", flags->rounds, "how often each is measured")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  add_switch(*part, "--json", flags->json, "print one line of JSON");
-  return {part, [flags] { return run(*flags); }};
+  flags->report.declare(*part);
+  return {part, [flags] {
+            const Status done = time_methods(*flags);
+            return done ? ExitCode::kDone : report(done.error());
+          }};
 }
 
 }  // namespace dtrain::cmd

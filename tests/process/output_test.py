@@ -251,6 +251,13 @@ class Benchmark(cluster.ProcessTest):
         self.assertEqual(len(dots), 2 * 4 + 2, "four points in each chart, and one a line in the legend")
         self.dtrain("benchmark", "scaling", self.run_toml, "--placement", "nowhere", expect=2)
 
+    def test_compress(self):
+        row = json.loads(self.dtrain("benchmark", "compress", "--rounds", 1, "--json").out)
+        names = {f["name"] for f in row["figures"]}
+        for method in ("fp16", "bf16", "2bit"):
+            self.assertLessEqual({f"{method}.encode", f"{method}.decode", f"{method}.add"}, names)
+            self.assertGreater(row[f"{method}_bytes"], 0)
+
     def test_wire(self):
         p = self.dtrain("benchmark", "wire", "--sizes", "40KiB,1MiB", "--rounds", 2, "--json")
         groups = json.loads(p.out)["groups"]
