@@ -81,7 +81,8 @@ function(dtrain_install)
   endif()
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
   if(EXISTS ${CMAKE_SOURCE_DIR}/man/guide)
-    install(DIRECTORY ${CMAKE_SOURCE_DIR}/man/guide/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/guide FILES_MATCHING PATTERN *.md)
+    install(DIRECTORY ${CMAKE_SOURCE_DIR}/man/guide/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/guide
+            FILES_MATCHING PATTERN *.md PATTERN *.svg)
   endif()
   # Made by the program itself, which therefore must be able to run here.
   if(TARGET dtrain AND NOT CMAKE_CROSSCOMPILING AND NOT DTRAIN_SANITIZE)
