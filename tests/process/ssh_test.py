@@ -155,14 +155,14 @@ class Words(SshTest):
             with self.subTest(shell=name):
                 # What sshd hands to the user's shell goes to this one instead.
                 self.hosts.stop(0)
-                self.hosts.start(0, f"ForceCommand exec {quoted} -c \"$SSH_ORIGINAL_COMMAND\"")
+                self.hosts.start(0, f"SetEnv HOME={self.hosts.homes[0]}\nForceCommand exec {quoted} -c \"$SSH_ORIGINAL_COMMAND\"")
                 self.launched("--workers", 2, "--ps", 1, out=f"out-{name}")
                 self.assertEqual(self.model_hash(f"out-{name}"), want)
 
     def test_a_login_that_prints(self):
         """What a shell prints before dtrain does is no harm."""
         self.hosts.stop(0)
-        self.hosts.start(0, "ForceCommand echo Welcome to node1; printf no-end; eval \"$SSH_ORIGINAL_COMMAND\"")
+        self.hosts.start(0, f"SetEnv HOME={self.hosts.homes[0]}\n" "ForceCommand echo Welcome to node1; printf no-end; eval \"$SSH_ORIGINAL_COMMAND\"")
         self.launched("--workers", 2, "--ps", 1)
 
 
@@ -356,7 +356,7 @@ class Sync(SshTest):
         # The same path must not be there for the hosts: they see the file system through another name.
         self.hosts.stop(0), self.hosts.stop(1)
         for i in (0, 1):
-            self.hosts.start(i, "ForceCommand cd / && PATH=/usr/bin:/bin && export PATH && "
+            self.hosts.start(i, f"SetEnv HOME={self.hosts.homes[i]}\n" "ForceCommand cd / && PATH=/usr/bin:/bin && export PATH && "
                                 "eval \"$(printf %s \"$SSH_ORIGINAL_COMMAND\" | sed s:only-here:nowhere:g)\"")
         without = subprocess.run([launcher, *args, "--out", self.path("o1")], cwd=self.dir, env=self.environment(),
                                  stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=cluster.PATIENCE)
@@ -374,6 +374,42 @@ class Sync(SshTest):
         again = subprocess.run([launcher, *args, "--out", self.path("o3")], cwd=self.dir, env=self.environment(),
                                stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=cluster.PATIENCE)
         self.assertEqual(again.returncode, 0, again.stderr)
+
+
+class OtherUsers(SshTest):
+    """A host with a user and a home folder of its own, who sees nothing of what is here."""
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0 or not shutil.which("useradd"):
+            self.skipTest("needs root and useradd")
+        self.user, self.home = f"dt{os.getpid()}", f"/tmp/dtrain-home-{os.getpid()}"
+        made = subprocess.run(["useradd", "--home-dir", self.home, "--create-home", "--shell", "/bin/sh", self.user],
+                              capture_output=True, text=True)
+        if made.returncode != 0:
+            self.skipTest("no users can be made here: " + made.stderr)
+        self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
+        self.addCleanup(subprocess.run, ["userdel", "--force", self.user], capture_output=True)
+        self.hosts.stop(1)
+        self.hosts.extra = f"AllowUsers {self.user}"
+        # A user without a password is locked for sshd where PAM is not asked.
+        subprocess.run(["usermod", "--password", "*", self.user], check=True, capture_output=True)
+        self.hosts.start(1)
+        self.hosts.extra = ""
+        os.chmod(self.dir, 0o711)  # for the authorized keys
+        os.chmod(self.path("hosts"), 0o711)
+        os.chmod(self.path("hosts", "authorized_keys"), 0o644)
+
+    def test_a_run_in_their_home(self):
+        want = self.train(out="one")
+        hostfile = cluster.write(self.path("h"), f"{self.user}@node2 slots=3\n")
+        there = os.path.join(self.home, "a run")
+        p = self.start("launch", "run.toml", "--hostfile", hostfile, "--ssh_config", self.hosts.config, "--workers", 2, "--ps",
+                       1, "--sync_data", "--remote_dir", there, "--out", "out")
+        self.assertEqual(p.wait(), 0, p.err)
+        self.assertEqual(self.model_hash(there, "out"), want)
+        import pwd
+        self.assertEqual(os.stat(os.path.join(there, "out", "model.safetensors")).st_uid, pwd.getpwnam(self.user).pw_uid)
 
 
 class Ends(SshTest):

@@ -1,7 +1,7 @@
 """Hosts to reach by ssh on one machine: real sshds on loopback addresses, each with a home folder of its own, and an ssh
 configuration in which they are node1, node2, … They end with the test, by their process ids.
 """
-import os, shutil, signal, socket, subprocess, time
+import os, random, shutil, signal, subprocess, time
 
 SSHD = "/usr/sbin/sshd"
 
@@ -11,27 +11,23 @@ def possible():
     for program in (SSHD, "ssh", "ssh-keygen"):
         if not shutil.which(program):
             return f"needs {program} (openssh-server, openssh-client)"
-    if os.geteuid() != 0 and not os.access("/etc/passwd", os.R_OK):
-        return "no users here"
     return ""
-
-
-def shell_of_user():
-    import pwd
-    return pwd.getpwuid(os.geteuid()).pw_shell
 
 
 class Hosts:
     """with Hosts(folder, 2) as hosts: hosts.config is for ssh -F; hosts.names are node1 and node2."""
 
-    def __init__(self, folder, count, extra=""):
+    def __init__(self, folder, count, extra="", addresses=None, within=lambda i, words: words):
+        """`addresses` of the hosts, else loopback ones; `within` gives the command line that runs another one on a host."""
         self.folder, self.names, self.extra = folder, [f"node{i + 1}" for i in range(count)], extra
+        self.addresses = addresses or [f"127.0.0.{i + 2}" for i in range(count)]
+        self.within = within
         self.homes = [os.path.join(folder, name) for name in self.names]
         self.config = os.path.join(folder, "ssh_config")
         self.servers, self.ports = [], []
 
     def address(self, i):
-        return f"127.0.0.{i + 2}"
+        return self.addresses[i]
 
     def __enter__(self):
         try:
@@ -75,29 +71,28 @@ class Hosts:
     def start(self, i, extra=""):
         """Starts the server of a host, again on its port where it had one."""
         for _ in range(50):
-            port = self.ports[i]
-            if not port:
-                with socket.socket() as s:
-                    s.bind((self.address(i), 0))
-                    port = s.getsockname()[1]
+            port = self.ports[i] or random.randrange(20000, 32000)  # below those that the kernel gives away
             config = os.path.join(self.folder, f"sshd_config_{i}")
             with open(config, "w") as f:
                 f.write(f"ListenAddress {self.address(i)}\nPort {port}\nHostKey {self.folder}/host_key\n"
                         f"AuthorizedKeysFile {self.folder}/authorized_keys\nStrictModes no\nUsePAM no\n"
                         f"PasswordAuthentication no\nKbdInteractiveAuthentication no\nPidFile none\n"
                         f"PermitRootLogin yes\nMaxStartups 100\nUseDNS no\n"
-                        f"SetEnv HOME={self.homes[i]}\n{extra or self.extra}\n")
-            log = open(os.path.join(self.folder, f"sshd_{i}.log"), "a")
-            server = subprocess.Popen([SSHD, "-D", "-e", "-f", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-            log.close()
+                        f"{extra or self.extra or 'SetEnv HOME=' + self.homes[i]}\n")
+            log = os.path.join(self.folder, f"sshd_{i}.log")
+            with open(log, "w") as f:
+                server = subprocess.Popen(self.within(i, [SSHD, "-D", "-e", "-f", config]), stdin=subprocess.DEVNULL,
+                                          stdout=f, stderr=f)
             end = time.monotonic() + 20
             while server.poll() is None and time.monotonic() < end:
-                try:
-                    socket.create_connection((self.address(i), port), 5).close()
+                with open(log) as f:
+                    said = f.read()
+                if f"Server listening on {self.address(i)} port {port}" in said:
                     self.servers[i], self.ports[i] = server, port
                     return
-                except OSError:
-                    time.sleep(0.01)  # until it listens
+                if "Cannot bind any address" in said:
+                    break
+                time.sleep(0.01)  # until it listens
             server.kill()
             server.wait()
         raise AssertionError("sshd does not start: " + open(os.path.join(self.folder, f"sshd_{i}.log")).read())
