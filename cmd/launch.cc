@@ -18,6 +18,7 @@
 #include "launch/shell_quote.h"
 #include "launch/supervisor.h"
 #include "launch_flags.h"
+#include "launch_kubernetes.h"
 #include "launch_plan.h"
 #include "node/network_split.h"
 #include "node/run_definition.h"
@@ -312,7 +313,7 @@ const Command kLaunch{"launch", "start a run's whole cluster, on this machine or
                         auto flags = std::make_shared<LaunchFlags>();
                         flags->declare(app);
                         return [flags] {
-                          const auto end = Launch(*flags).run();
+                          const auto end = flags->kubernetes ? launch_on_kubernetes(*flags) : Launch(*flags).run();
                           return end ? *end : report(end.error());
                         };
                       }};

@@ -11,6 +11,13 @@
 
 namespace dtrain::cmd {
 
+// Of pods of Kubernetes.
+struct PodFlags {
+  std::string image, name_space, memory, storage = "10Gi", out_claim;
+  double cpus = 1;
+  std::vector<std::string> data_claims;
+};
+
 struct LaunchFlags {
   RunFlags run;
   std::string cluster, hostfile;
@@ -26,6 +33,8 @@ struct LaunchFlags {
   std::vector<std::string> only;
   std::string log_dir;
   int max_restarts = 0;
+  bool kubernetes = false;
+  PodFlags pod;
 
   void declare(CLI::App& app) {
     run.declare(app);
@@ -70,6 +79,40 @@ struct LaunchFlags {
     add_flag_value(app, "--max_restarts", max_restarts, "start what failed again, at most so many times")
         ->check(CLI::Range(0, 1000000))
         ->capture_default_str();
+    declare_kubernetes(app);
+  }
+
+ private:
+  void declare_kubernetes(CLI::App& app) {
+    constexpr const char* kGroup = "Kubernetes";
+    add_switch(app, "--kubernetes", kubernetes, "start nothing; print the run as objects for kubectl apply -f -")
+        ->group(kGroup);
+    add_flag_value(app, "--image", pod.image, "container image with dtrain in it")->type_name("NAME")->group(kGroup);
+    add_flag_value(app, "--namespace", pod.name_space, "namespace of the objects; default: kubectl's")
+        ->type_name("NAME")
+        ->group(kGroup);
+    add_flag_value(app, "--cpus", pod.cpus, "cores that a pod asks for; also its threads, where the run file says none")
+        ->check(number_from(0.1, 1024))
+        ->capture_default_str()
+        ->group(kGroup);
+    add_flag_value(app, "--memory", pod.memory,
+                   "memory of a pod, as 4Gi; default: what dtrain check says, and a reserve")
+        ->type_name("QUANTITY")
+        ->group(kGroup);
+    add_flag_value(
+        app, "--out_claim", pod.out_claim,
+        "PersistentVolumeClaim to write into, shared by all pods; default: one of its own a parameter server")
+        ->type_name("CLAIM")
+        ->group(kGroup);
+    add_flag_value(app, "--storage", pod.storage, "size of these")
+        ->type_name("QUANTITY")
+        ->capture_default_str()
+        ->group(kGroup);
+    app.add_option(spellings("--data_claim"), pod.data_claims,
+                   "PersistentVolumeClaim with data, and the path at which pods see it; repeatable")
+        ->allow_extra_args(false)
+        ->type_name("CLAIM:/PATH")
+        ->group(kGroup);
   }
 };
 

@@ -47,6 +47,16 @@ void catch_signals(bool of_engine) {
   sigaction(SIGTERM, &action, nullptr);
 }
 
+void wait_for_interrupt() {
+  sigset_t both, before;
+  sigemptyset(&both);
+  sigaddset(&both, SIGINT);
+  sigaddset(&both, SIGTERM);
+  sigprocmask(SIG_BLOCK, &both, &before);  // so that none slips in between the look and the wait
+  while (interrupts.load() == 0) sigsuspend(&before);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 Status claim_folder(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // stays open: the lock is the process's
   if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return {};

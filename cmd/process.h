@@ -21,6 +21,8 @@ extern std::atomic<int> interrupts;
 // the process on the spot. An engine says it more than once (Slurm's step and its srun each do), and kills what it has
 // no more patience with: of a task that one has started, only a second SIGINT, a person's, ends the process.
 void catch_signals(bool of_engine = false);
+// Returns when one has come.
+void wait_for_interrupt();
 
 // Claims a folder for this process until it ends; an error (kUsage) where another one has it. A folder that is not
 // there, or on a file system without locks, is nobody's.

@@ -11,6 +11,7 @@
 #include "cluster/place/place.h"
 #include "cluster_flags.h"
 #include "commands.h"
+#include "net/asio/bound_port.h"
 #include "node/arithmetic.h"
 #include "node/cluster_run.h"
 #include "node/coordinator_setup.h"
@@ -31,11 +32,11 @@ struct TaskFlags {
   RunFlags run;
   ClusterFlags cluster;
   SecretFlags secret;
-  std::string job;
+  std::string job, listen;
   int task = -1;
   int ps = 0, port_base = 0;
   std::vector<int> listen_fds;
-  bool launched = false;
+  bool launched = false, stay = false;
 };
 
 // Engines that end a job signal all its tasks, and kill them after 30 s (Slurm, torchrun, Kubernetes): most of that is
@@ -138,6 +139,13 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
     }
     DTRAIN_TRY_ASSIGN(const node::StartPlan plan, node::plan_start(run, static_cast<int64_t>(spec.workers().size()),
                                                                    out, resume, files, log, split != nullptr));
+    if (flags.run.auto_resume && resume && plan.first_step == plan.steps) {
+      DTRAIN_TRY_ASSIGN(const bool whole, files.exists(out.model()));
+      if (whole) {
+        log.info("the run in {} is done already, with its {} steps", out.path(), plan.steps);
+        return ExitCode::kDone;
+      }
+    }
     DTRAIN_TRY_ASSIGN(record, node::RunRecord::open(run,
                                                     {out, plan.first_step, plan.steps, plan.micro_batches,
                                                      tasks_text(spec), static_cast<uint32_t>(spec.workers().size())},
@@ -146,9 +154,14 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
     setup.coordinator = node::coordinator_options(run, plan, std::filesystem::absolute(out.checkpoints()).string());
     setup.events = record.get();
   }
+  std::vector<int> listen_fds = flags.listen_fds;
+  if (!solo && !flags.listen.empty()) {
+    DTRAIN_TRY_ASSIGN(auto bound, net::bind_port(flags.listen, spec.address_of(self).port, log));
+    for (auto& socket : bound.sockets) listen_fds.push_back(socket.release());
+  }
   Result<ExitCode> end = solo ? node::run_solo(run, std::move(setup), files, clock, log, interrupts)
                               : node::run_in_cluster(run, spec, std::move(setup),
-                                                     {.listen_fds = flags.listen_fds,
+                                                     {.listen_fds = listen_fds,
                                                       .allow_guests = flags.run.allow_guests,
                                                       .computes = computes,
                                                       .interrupt_grace = place_here.of_engine ? kEngineGrace : 0,
@@ -178,12 +191,19 @@ const Command kRun{
           ->check(CLI::Range(0, 65535));
       add_flag_value(app, "--port_base", flags->port_base, "the first port for the tasks that an engine has started")
           ->check(CLI::Range(1, 65535));
+      add_switch(app, "--stay", flags->stay,
+                 "when the run is done, wait for a signal to end: for a service that starts again whoever ends");
+      add_flag_value(
+          app, "--listen", flags->listen,
+          "listen at this address of this host, with the port of the cluster spec; default: at the one there")
+          ->type_name("ADDRESS");
       // For the launcher: inherited sockets that are bound already, and that it puts the task's name
       // before each line.
       app.add_option("--listen_fd", flags->listen_fds, "")->allow_extra_args(false)->group("");
       add_switch(app, "--launched", flags->launched, "")->group("");
       return [flags] {
         const auto end = run_task(*flags);
+        if (flags->stay && end && *end == ExitCode::kDone) wait_for_interrupt();
         return end ? *end : report(end.error());
       };
     }};

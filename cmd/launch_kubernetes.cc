@@ -1,0 +1,136 @@
+#include "launch_kubernetes.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "base/file_system.h"
+#include "config/canonical.h"
+#include "launch/kubernetes.h"
+#include "node/arithmetic.h"
+#include "node/memory_estimate.h"
+#include "node/run_definition.h"
+#include "process.h"
+#include "ps/block_table.h"
+
+namespace dtrain::cmd {
+namespace {
+
+// What the program itself and its libraries take beside the tensors of a run.
+constexpr double kOfItself = 256.0 * (1 << 20);
+
+struct PodMemory {
+  std::string worker, ps;
+};
+
+// As a quantity of Kubernetes, with a quarter of reserve.
+std::string quantity(double bytes) {
+  return fmt::format("{:.0f}Mi", std::ceil((bytes * 1.25 + kOfItself) / (1 << 20)));
+}
+
+Result<PodMemory> pod_memory(const LaunchFlags& flags, const node::RunDefinition& run, int workers, int ps) {
+  if (!flags.pod.memory.empty()) return PodMemory{flags.pod.memory, flags.pod.memory};
+  DTRAIN_TRY(node::set_up_arithmetic(run.spec.train));
+  const ps::BlockTable table(run.network->parameters(), static_cast<uint32_t>(ps > 0 ? ps : workers));
+  const int64_t batch = run.spec.train.batch;
+  const int64_t k =
+      run.spec.train.micro_batch ? batch / *run.spec.train.micro_batch : node::automatic_micro_batches(batch, workers);
+  DTRAIN_TRY_ASSIGN(const auto memory,
+                    node::estimate_memory(run, table, static_cast<uint32_t>(k), static_cast<uint32_t>(workers)));
+  return PodMemory{quantity(memory.worker() + (ps > 0 ? 0 : memory.server())), quantity(memory.server())};
+}
+
+// CLAIM:/path
+Result<std::pair<std::string, std::string>> claim_of(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == 0 || colon == std::string::npos || text.size() < colon + 2 || text[colon + 1] != '/')
+    return fail(ExitCode::kUsage, fmt::format("--data_claim '{}': the name of a PersistentVolumeClaim and where it is "
+                                              "to be seen, as photos:/data/photos",
+                                              text));
+  return std::pair(text.substr(0, colon), text.substr(colon + 1));
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> environment_of(const LaunchFlags& flags) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const std::string& wanted : flags.environment) {
+    const size_t equals = wanted.find('=');
+    const std::string name = wanted.substr(0, equals);
+    const char* value = std::getenv(name.c_str());
+    if (name.empty() || (equals == std::string::npos && !value))
+      return fail(ExitCode::kUsage, fmt::format("--env '{}': NAME=VALUE, or NAME of a variable of here", wanted));
+    out.emplace_back(name, equals == std::string::npos ? value : wanted.substr(equals + 1));
+  }
+  return out;
+}
+
+std::string spec_lines(const cluster::SpecOptions& options, bool of_workers) {
+  std::string out;
+  if (of_workers) {
+    if (options.max_workers) out += fmt::format("max_tasks = {}\n", *options.max_workers);
+    if (options.min_workers) out += fmt::format("min_tasks = {}\n", *options.min_workers);
+  } else {
+    if (!options.servers.empty()) out += fmt::format("servers = \"{}\"\n", options.servers);
+    if (options.start_grace) out += fmt::format("start_grace = {}\n", *options.start_grace);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<ExitCode> launch_on_kubernetes(const LaunchFlags& flags) {
+  if (flags.pod.image.empty())
+    return fail(
+        ExitCode::kUsage,
+        "--kubernetes needs --image NAME: a container image with dtrain in it (packaging/Dockerfile makes one)");
+  if (!flags.cluster.empty() || !flags.hostfile.empty() || flags.workers < 1)
+    return fail(ExitCode::kUsage,
+                "--kubernetes takes numbers of tasks: --workers N, at least 1, and --ps M; leave out "
+                "--cluster and --hostfile");
+  if (!flags.run.init.empty() || flags.run.resume)
+    return fail(ExitCode::kUsage,
+                "--init and --resume name files that pods do not see; a run in --out_claim goes on by itself");
+  RealFileSystem files;
+  DTRAIN_TRY_ASSIGN(const auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
+  launch::KubernetesRun out;
+  out.workers = flags.workers;
+  out.ps = std::max(flags.ps, 0);
+  out.name = launch::kubernetes_name(run.spec.name);
+  out.name_space = flags.pod.name_space;
+  out.image = flags.pod.image;
+  out.run_file = config::effective_toml(run.root);
+  out.cluster_options = spec_lines(flags.spec.options, false);
+  out.worker_options = spec_lines(flags.spec.options, true);
+  // Threads decide over bits, and a container sees all cores of its node.
+  if (!run.spec.train.threads)
+    out.flags = {"--set", fmt::format("train.threads={}", std::max(1, static_cast<int>(flags.pod.cpus)))};
+  if (flags.run.allow_guests) out.flags.emplace_back("--allow_guests");
+  if (flags.run.allow_put) out.flags.emplace_back("--allow_put");
+  out.secret = to_hex(random_nonce());
+  out.cpu = fmt::format("{:g}", flags.pod.cpus);
+  DTRAIN_TRY_ASSIGN(const PodMemory memory, pod_memory(flags, run, out.workers, out.ps));
+  out.worker_memory = memory.worker;
+  out.ps_memory = memory.ps;
+  out.out_claim = flags.pod.out_claim;
+  out.storage = flags.pod.storage;
+  for (const std::string& claim : flags.pod.data_claims) {
+    DTRAIN_TRY_ASSIGN(auto parsed, claim_of(claim));
+    out.data_claims.push_back(std::move(parsed));
+  }
+  DTRAIN_TRY_ASSIGN(out.environment, environment_of(flags));
+  if (flags.max_restarts > 0) out.restarts = flags.max_restarts;
+
+  std::string data;
+  for (const auto& file : run.data_files()) data += fmt::format("{}{}", data.empty() ? "" : ", ", file.path);
+  if (!data.empty())
+    fmt::print(stderr, "dtrain: note: pods read {}: in the image, or from a --data_claim CLAIM:/path\n", data);
+  if (out.out_claim.empty() && out.ps != 1)
+    fmt::print(stderr,
+               "dtrain: note: without --out_claim CLAIM, which all pods can write to, a run whose server is lost "
+               "begins anew{}\n",
+               out.ps == 0 ? ", and its model is lost with the pod of worker 0" : "");
+  fmt::print("{}", launch::kubernetes_manifests(out));
+  return ExitCode::kDone;
+}
+
+}  // namespace dtrain::cmd
