@@ -1,14 +1,18 @@
 // dtrain launch: the whole cluster of a run, as processes on this machine or on others by ssh.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "base/file_system.h"
+#include "base/run_secret.h"
 #include "base/sha256.h"
 #include "cluster/spec.h"
 #include "commands.h"
@@ -20,6 +24,7 @@
 #include "launch_flags.h"
 #include "launch_kubernetes.h"
 #include "launch_plan.h"
+#include "net/asio/unique_fd.h"
 #include "node/network_split.h"
 #include "node/run_definition.h"
 #include "process.h"
@@ -128,6 +133,19 @@ Result<std::vector<std::string>> task_environment(const LaunchFlags& flags, size
   return out;
 }
 
+// For its owner alone from the first moment on.
+Status write_secret(const std::string& path, const std::string& secret) {
+  const auto failed = [&] {
+    return fail(ExitCode::kUsage, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+  };
+  unlink(path.c_str());  // that of an earlier run
+  const net::UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.valid()) return failed();
+  const std::string line = secret + "\n";
+  if (write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) return failed();
+  return {};
+}
+
 class Launch {
  public:
   explicit Launch(const LaunchFlags& flags) : flags_(flags) {}
@@ -159,6 +177,7 @@ class Launch {
     std::vector<std::string> names;
     for (const LaunchPlan::Place& place : plan_.tasks) names.push_back(name_of(place));
     DTRAIN_TRY(output.open_logs(names));
+    DTRAIN_TRY(find_secret(spec));
     DTRAIN_TRY_ASSIGN(auto tasks, tasks_of(spec, hosts, split != nullptr));
     say_where(spec, output);
 
@@ -267,6 +286,21 @@ class Launch {
     return cluster::parse_host_lists(ps, workers, flags_.spec.options);
   }
 
+  // One of the user's, or one that nobody has seen. Whoever wants to join by hand needs it in a file.
+  Status find_secret(const cluster::ClusterSpec& spec) {
+    secret_file_ = flags_.secret.file;
+    if (secret_file_.empty()) {
+      secret_ = to_hex(random_nonce());
+      if (!spec.elastic()) return {};
+      secret_file_ = out_ + "/secret";
+      DTRAIN_TRY(under_code(ExitCode::kUsage, files_.make_directories(out_)));
+      return write_secret(secret_file_, secret_);
+    }
+    DTRAIN_TRY(flags_.secret.read());  // it is one, and nobody else can read it
+    DTRAIN_TRY_ASSIGN(secret_, under_code(ExitCode::kUsage, files_.read_file(secret_file_, RunSecret::kLongest + 2)));
+    return {};
+  }
+
   Result<std::vector<launch::SupervisedTask>> tasks_of(const cluster::ClusterSpec& spec,
                                                        const std::vector<launch::GatheredHost>& hosts, bool split) {
     const std::vector<std::string> cluster = cluster_words(flags_, plan_, spec);
@@ -280,6 +314,7 @@ class Launch {
       task.start.words = command_line(flags_, cluster, place, out_);
       DTRAIN_TRY_ASSIGN(task.start.environment,
                         task_environment(flags_, static_cast<size_t>(beside), plan_.hosts[place.host].here));
+      task.start.secret = launch::to_digits(secret_);
       task.host = hosts[place.host].host.get();
       task.coordinator = place.task == spec.coordinator();
       task.expendable = !split && !spec.serves(place.task);
@@ -295,15 +330,16 @@ class Launch {
     if (!spec.elastic()) return;
     std::vector<std::string> words =
         plan_.given ? std::vector<std::string>{"--cluster", flags_.cluster} : cluster_words(flags_, plan_, spec);
-    output.say(fmt::format("other workers join with: dtrain run {} {} --job_name worker --task_id N",
-                           launch::shell_quote(flags_.run.run_file.file), launch::shell_quote(words)));
+    output.say(fmt::format("other workers join with: dtrain run {} {} --secret_file {} --job_name worker --task_id N",
+                           launch::shell_quote(flags_.run.run_file.file), launch::shell_quote(words),
+                           launch::shell_quote(secret_file_)));
   }
 
   const LaunchFlags& flags_;
   RealFileSystem files_;
   SteadyClock clock_;
   LaunchPlan plan_;
-  std::string out_;
+  std::string out_, secret_, secret_file_;
 };
 
 }  // namespace

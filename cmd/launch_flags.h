@@ -8,6 +8,7 @@
 #include "launch/ssh.h"
 #include "launch_slurm.h"
 #include "run_flags.h"
+#include "secret_flags.h"
 
 namespace dtrain::cmd {
 
@@ -20,6 +21,7 @@ struct PodFlags {
 
 struct LaunchFlags {
   RunFlags run;
+  SecretFlags secret;
   std::string cluster, hostfile;
   SpecFlags spec;
   int workers = -1, ps = -1;  // −1: not given
@@ -38,6 +40,7 @@ struct LaunchFlags {
 
   void declare(CLI::App& app) {
     run.declare(app);
+    secret.declare(app);
     spec.declare(app);
     slurm.declare(app);
     const auto tasks = CLI::Range(0, 1024);

@@ -16,10 +16,9 @@
 namespace dtrain::cmd {
 
 // Counts SIGINT and SIGTERM from catch_signals() on: the first is the user's wish to end the run well; the second ends
-// the process on the spot.
-extern std::atomic<int> interrupts;
 // the process on the spot. An engine says it more than once (Slurm's step and its srun each do), and kills what it has
 // no more patience with: of a task that one has started, only a second SIGINT, a person's, ends the process.
+extern std::atomic<int> interrupts;
 void catch_signals(bool of_engine = false);
 // Returns when one has come.
 void wait_for_interrupt();

@@ -6,7 +6,7 @@ BUILD_PACKAGES="g++ cmake ninja-build ccache pkg-config libcli11-dev libtomlplus
 DATA_PACKAGES="dataset-fashion-mnist"
 DEB_PACKAGES="debhelper dpkg-dev"
 TEST_PACKAGES="libgtest-dev libgmock-dev python3 procps man-db iproute2 openmpi-bin slurmctld slurmd
-  slurm-client munge openssh-server openssh-client rsync zsh lintian debootstrap systemd $DEB_PACKAGES"
+  slurm-client munge openssh-server openssh-client rsync python3-yaml zsh lintian debootstrap systemd $DEB_PACKAGES"
 ALL_PACKAGES="clang clang-tidy libomp-dev libclang-rt-14-dev"
 
 install_packages() {

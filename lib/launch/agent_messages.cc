@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 
 namespace dtrain::launch {
@@ -73,6 +74,23 @@ std::optional<AgentMessage> read(const std::string& type, const json& from) {
 }
 
 }  // namespace
+
+std::string to_digits(const std::string& bytes) {
+  std::string out;
+  for (const unsigned char byte : bytes) out += fmt::format("{:02x}", byte);
+  return out;
+}
+
+std::string from_digits(const std::string& digits) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2) {
+    const size_t high = kDigits.find(digits[i]), low = kDigits.find(digits[i + 1]);
+    if (high == std::string_view::npos || low == std::string_view::npos) return "";
+    out += static_cast<char>(high * 16 + low);
+  }
+  return out;
+}
 
 std::string encode(const AgentMessage& message) {
   const json out = std::visit(

@@ -101,7 +101,7 @@ struct Prepared {
   }
 };
 
-// Launcher: start it. `secret` goes to its standard input.
+// Launcher: start it. `secret` goes to its standard input; it may be any bytes, so it travels as digits.
 struct TaskStart {
   static constexpr const char* kType = "start";
   uint32_t task = 0;
@@ -177,6 +177,10 @@ struct Alive {
 
 using AgentMessage =
     std::variant<Greeting, Preparation, Prepared, TaskStart, SignalTask, TaskLine, TaskReady, TaskEnded, Alive>;
+
+// Two digits a byte, and back; what are no digits is nothing.
+std::string to_digits(const std::string& bytes);
+std::string from_digits(const std::string& digits);
 
 // With its line's end. Bytes that are no UTF-8 become U+FFFD.
 std::string encode(const AgentMessage& message);

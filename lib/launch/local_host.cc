@@ -37,7 +37,7 @@ void LocalHost::start(const TaskStart& task) {
   how.notify = true;
   if (!task.secret.empty()) {
     how.argv.insert(how.argv.end(), {"--secret_fd", "0"});
-    how.input = task.secret;
+    how.input = from_digits(task.secret);
   }
   if (auto reserved = sockets_.extract(task.task)) how.keep_fds = std::move(reserved.mapped());
   for (int fd : how.keep_fds) how.argv.insert(how.argv.end(), {"--listen_fd", std::to_string(fd)});

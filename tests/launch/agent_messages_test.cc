@@ -57,6 +57,14 @@ TEST(AgentMessages, ComeAsTheyWent) {
   again(Alive{});
 }
 
+TEST(AgentMessages, ASecretMayBeAnyBytes) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  EXPECT_EQ(from_digits(to_digits(bytes)), bytes);
+  EXPECT_EQ(to_digits("\x0f\xa0"), "0fa0");
+  EXPECT_EQ(from_digits("0g"), "");
+}
+
 TEST(AgentMessages, BytesThatAreNoTextAreReplaced) {
   EXPECT_EQ(again(TaskLine{1,
                            "a\xff"

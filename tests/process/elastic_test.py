@@ -130,7 +130,7 @@ class Leave(ElasticTest):
         launcher.says("worker/0: exit code 130; the run goes on without it")
         launcher.says(r"waiting for step \d+: a worker")
         self.assert_in_the_middle()
-        joiner = self.start_task(spec, "worker", 1, *LONG, "--max_workers", 2)
+        joiner = self.start_task(spec, "worker", 1, *LONG, "--max_workers", 2, "--secret_file", self.path("out", "secret"))
         self.assertEqual(launcher.wait(), 0, launcher.err)
         self.assert_undisturbed([joiner])
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """dtrain launch over hosts with a network between them: sshds in network namespaces, whose links are cut, and who know
 themselves by names of their own. Needs root and iproute2; skipped without."""
-import os, shutil, signal, unittest
+import os, shutil, signal, subprocess, unittest
 
 import cluster, namespaces, sshd, ssh_test
 
@@ -37,7 +37,6 @@ class FarHosts(ssh_test.SshTest):
         return super().launch(*args, within=self.net.command(0, []), **kwargs)
 
     def cut(self, host):
-        import subprocess
         subprocess.run(["ip", "-n", self.net.names[host], "link", "set", "eth0", "down"], check=True)
 
     def test_the_same_bits(self):
@@ -47,7 +46,7 @@ class FarHosts(ssh_test.SshTest):
             self.assertEqual(self.model_hash(f"out{n}"), want)
 
     def test_a_name_that_is_loopback_on_its_own_host(self):
-        hostfile = cluster.write(self.path("h"), f"node1 address=far1\nnode2 address=far2\n")
+        hostfile = cluster.write(self.path("h"), "node1 address=far1\nnode2 address=far2\n")
         p = self.launched("--workers", 2, hostfile=hostfile, expect=2)
         self.assertRegex(p.err, "node1: far1 is 127.0.1.1 on this host itself, where no other host can reach its tasks.*"
                                 "address=.*/etc/hosts")
@@ -67,7 +66,6 @@ class FarHosts(ssh_test.SshTest):
                 self.wait_for_step(p, "out", 2)
                 self.assertEqual(len(self.tasks()), 4)
                 self.cut(host)
-                agents = self.net.names[host]
                 cluster.until(lambda: len(self.tasks_on(host)) == 0, lambda: f"no task on host {host}: {self.tasks()}", WITHIN)
                 if host == 2:  # it had workers alone, the run goes on
                     p.says(r"worker/1 on node2: lost: the connection to node2 ended: nothing was heard for 4 s; the run goes on")
@@ -80,15 +78,12 @@ class FarHosts(ssh_test.SshTest):
                 self.heal(host)
 
     def heal(self, host):
-        import subprocess
         subprocess.run(["ip", "-n", self.net.names[host], "link", "set", "eth0", "up"], check=True)
 
     def tasks_on(self, host):
-        import subprocess
         pids = subprocess.run(["ip", "netns", "pids", self.net.names[host]], capture_output=True, text=True).stdout.split()
         return [pid for pid in self.tasks() if str(pid) in pids]
 
 
 if __name__ == "__main__":
-    # Its base class's tests are ssh_test's own affair.
-    unittest.main(defaultTest="FarHosts")
+    unittest.main()

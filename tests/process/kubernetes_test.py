@@ -20,7 +20,7 @@ def documents(text):
     return json.loads(p.stdout)
 
 
-class Manifests(cluster.ProcessTest):
+class KubernetesTest(cluster.ProcessTest):
     def setUp(self):
         if yaml_possible():
             self.skipTest(yaml_possible())
@@ -30,6 +30,8 @@ class Manifests(cluster.ProcessTest):
         p = self.dtrain("launch", self.run_toml, "--kubernetes", "--image", "dtrain:test", *args)
         return {d["kind"]: d for d in documents(p.out)}
 
+
+class Manifests(KubernetesTest):
     def test_they_say_what_kubernetes_asks_for(self):
         objects = self.manifests("--workers", 3, "--ps", 2, "--namespace", "research", "--env", "A=it's \"b\": #c",
                                  "--memory", "2Gi", "--data_claim", "photos:/data")
@@ -78,7 +80,7 @@ class Manifests(cluster.ProcessTest):
             self.assertEqual(p.out, "")
 
 
-class Pods(Manifests):
+class Pods(KubernetesTest):
     """Each pod in a network namespace, with the names of all pods in its /etc/hosts."""
 
     def setUp(self):
@@ -211,8 +213,6 @@ class Pods(Manifests):
         p.signal(signal.SIGTERM)
         self.assertEqual(p.wait(), 0)
 
-
-del Manifests.__doc__
 
 if __name__ == "__main__":
     unittest.main()

@@ -130,6 +130,50 @@ class Runs(SshTest):
         self.assertEqual(p.wait(), 130)
 
 
+class Secrets(SshTest):
+    """Tasks prove to each other that they were started together; what they prove is seen by nobody."""
+
+    def test_the_secret_is_nowhere(self):
+        word = "the word that nobody is to see"
+        secret = cluster.write(self.path("secret"), word + "\n")
+        os.chmod(secret, 0o600)
+        p = self.launch("--workers", 3, "--ps", 1, "--secret_file", secret, *LONG)
+        self.wait_for_step(p, "out", 2)
+        looked = 0
+        for pid in [*self.tasks(), *cluster.processes_with(self.hosts.config), *self.agents(), p.pid]:
+            for name in ("cmdline", "environ"):
+                with open(f"/proc/{pid}/{name}", "rb") as f:
+                    content = f.read()
+                self.assertNotIn(word.encode(), content)
+                self.assertNotIn(word.encode().hex().encode(), content)
+                looked += 1
+        self.assertGreater(looked, 10)
+        p.signal(signal.SIGINT)
+        self.assertEqual(p.wait(), 130, p.err)
+        for folder, _, names in os.walk(self.path("out")):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as f:
+                    self.assertNotIn(word.encode(), f.read())
+        self.assertNotIn(word, p.err)
+
+    def test_nobody_joins_without_it(self):
+        """Also where the launcher has drawn it: a task with the right run file from elsewhere is no task of the run."""
+        p = self.launch("--workers", 1, "--ps", 1, "--max_workers", 3, *LONG)
+        self.wait_for_step(p, "out", 2)
+        said = p.says(r"other workers join with: dtrain run (.*) --job_name worker --task_id N").group(1)
+        import shlex
+        words = shlex.split(said)
+        stranger = self.start("run", *(w for i, w in enumerate(words) if w != "--secret_file" and words[i - 1] != "--secret_file"),
+                              "--job_name", "worker", "--task_id", 1, "--out", self.path("out"), *LONG)
+        self.assertEqual(stranger.wait(), 6, stranger.err)
+        self.assertEqual(os.stat(words[words.index("--secret_file") + 1]).st_mode & 0o777, 0o600)
+        friend = self.start("run", *words, "--job_name", "worker", "--task_id", 1, "--out", self.path("out"), *LONG)
+        p.says(r"/job:worker/task:1 computes from step \d+ on, one of 2 workers")
+        p.signal(signal.SIGINT)
+        self.assertEqual(p.wait(), 130, p.err)
+        friend.wait()
+
+
 class Words(SshTest):
     """apache/mxnet 6715, dmlc-core 131: spaces and quotes in paths and arguments broke the ssh launcher."""
     NAME = "a b 'c' \"d\" $HOME `e` \\f; g & (h) *é→日本"
