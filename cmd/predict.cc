@@ -13,6 +13,7 @@
 #include "node/answer_table.h"
 #include "node/arithmetic.h"
 #include "node/predict.h"
+#include "process.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -123,7 +124,9 @@ Status predict(const PredictFlags& flags) {
     return output.finish();
   };
   const Status done = write_all();
-  if (!done) output.abandon();
+  if (done) return {};
+  output.abandon();
+  if (std::ferror(stdout) && reader_is_gone()) return {};  // it has seen enough, as `head` has
   return done;
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A table with strings and missing values from the file to the answers: configs/table-people.toml is trained to a stated
 accuracy, evaluated and asked; what was learnt of the training data travels in the model."""
-import csv, json, os, random, shutil, stat, unittest
+import csv, json, os, random, shutil, stat, subprocess, unittest
 
 import cluster
 
@@ -40,6 +40,16 @@ class Table(cluster.ProcessTest):
     def predict(self, *args, code=0):
         done = self.dtrain("predict", self.run_toml, "--model", self.model, *args, expect=code)
         return done.out if code == 0 else done.err
+
+    def test_who_has_read_enough_is_no_error(self):
+        draw_people(self.path("many.csv"), 20000, 3)  # more answers than a pipe holds
+        line = f"{cluster.DTRAIN} predict {self.run_toml} --model {self.model} --input {self.path('many.csv')}"
+        seen = subprocess.run(["bash", "-c", f"set -o pipefail; {line} | head -1"], capture_output=True, text=True, timeout=60,
+                              env=self.environment())
+        self.assertEqual((seen.returncode, seen.stdout, seen.stderr), (0, "sample,label,probability\n", ""))
+        full = subprocess.run(["bash", "-c", f"{line} > /dev/full"], capture_output=True, text=True, timeout=60,
+                              env=self.environment())
+        self.assertEqual((full.returncode, full.stderr), (3, "dtrain: cannot write to standard output\n"))
 
     def test_from_file_to_answers(self):
         done = self.dtrain("eval", self.run_toml, "--model", self.model, "--json")
