@@ -3,7 +3,7 @@
 it prints is what they show. The hosts node1 and node2 of which they speak are real ssh servers on loopback addresses."""
 import glob, os, re, shutil, signal, subprocess, sys, tempfile, time, unittest
 
-import cluster, document, sshd
+import cluster, document, slurm_cluster, sshd
 
 DOCUMENTS = [os.path.join(cluster.ROOT, "README.md"), *sorted(glob.glob(os.path.join(cluster.ROOT, "man", "guide", "*.md")))]
 PORTS = r"\b(?:127\.\d+\.\d+\.\d+|node\d):\d+\b"
@@ -111,6 +111,11 @@ class Documents(unittest.TestCase):
         for home in hosts.homes:
             cluster.write(os.path.join(home, ".bashrc"), f"PATH={self.bin}:$PATH\n")
 
+    def make_slurm(self):
+        slurm = slurm_cluster.SlurmCluster(os.path.join(self.aside, "slurm"))
+        self.addCleanup(slurm.stop)
+        self.surroundings["SLURM_CONF"] = slurm.conf
+
     def run_document(self, path):
         name, begin = os.path.relpath(path, cluster.ROOT), time.monotonic()
         blocks = [b for b in document.read(path) if not b.says("not run")]
@@ -119,11 +124,18 @@ class Documents(unittest.TestCase):
             if why:
                 self.skipTest(why)
             self.make_hosts()
+        without = {}  # program → why what needs it is not run
+        for program in {b.says("needs") for b in blocks} - {None}:
+            without[program] = "" if shutil.which(program) else f"no {program}"
+        if without.get("srun") == "":
+            without["srun"] = slurm_cluster.missing()
+            if not without["srun"]:
+                self.make_slurm()
         if name == "README.md":
             shutil.copytree(os.path.join(cluster.ROOT, "configs"), os.path.join(self.dir, "configs"))
         for block in blocks:
-            if block.says("needs") and not shutil.which(block.says("needs")):
-                print(f"  {name}:{block.line}: not run, no {block.says('needs')}", flush=True)
+            if without.get(block.says("needs")):
+                print(f"  {name}:{block.line}: not run: {without[block.says('needs')]}", flush=True)
                 continue
             try:
                 self.run_block(block)
@@ -170,6 +182,9 @@ class Documents(unittest.TestCase):
                     terminal.interrupt()
                 may_go_on = n + 1 < len(pieces) or bool(block.says("terminal")) and i + 1 == len(dialogue)
                 self.expect(terminal, piece.split("\n"), may_go_on)
+            if command is not None and "$?" in command:  # which of them it is matters
+                with open(terminal.log, encoding="utf-8") as f:
+                    self.assertEqual(f.read().split(), "\n".join(lines).split(), command)
         if not block.says("terminal"):
             self.finish(terminal, False)
 

@@ -199,7 +199,8 @@ class Package(unittest.TestCase):
         for path in ("./usr/bin/dtrain", "./lib/systemd/system/dtrain@.service", "./etc/dtrain/README",
                      "./usr/share/bash-completion/completions/dtrain", "./usr/share/zsh/vendor-completions/_dtrain",
                      "./usr/share/man/man1/dtrain-run.1.gz", "./usr/share/man/man5/dtrain.toml.5.gz",
-                     "./usr/share/doc/dtrain/examples/lenet-fashion.toml", "./usr/share/doc/dtrain/copyright"):
+                     "./usr/share/doc/dtrain/examples/lenet-fashion.toml", "./usr/share/doc/dtrain/guide/tutorial.md",
+                     "./usr/share/doc/dtrain/copyright"):
             self.assertRegex(contents, rf"(?m) {re.escape(path)}$")
 
     def test_every_list_of_packages_is_the_same(self):
