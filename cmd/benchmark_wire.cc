@@ -4,15 +4,18 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <tuple>
+#include <vector>
 
 #include "benchmark_parts.h"
 #include "config/parse.h"
-#include "flags.h"
 #include "launch/child.h"
 #include "optim/optimizer_spec.h"
 #include "process.h"
+#include "report_flags.h"
 #include "wire_exchange.h"
 #include "wire_limits.h"
 
@@ -25,55 +28,67 @@ constexpr size_t kMessage = 64, kRoundTrips = 1000;
 struct WireFlags {
   std::vector<uint64_t> sizes{1u << 20, 16u << 20, 64u << 20};
   int rounds = 12;
-  bool json = false;
+  ReportFlags report;
   int peer_fd = -1;  // of the child that the benchmark has started
 };
 
-// One line of the report, measured once a round. `limit`: the line that it can be as fast as.
+using Measure = std::function<Result<double>()>;
+
+// One thing that is measured, once a round. `limit`: the key of what it can be as fast as.
 struct Line {
-  std::string key, text;
-  std::string limit = {};
-  std::vector<double> values = {};  // GB/s, or µs of a round trip
+  std::string key, text, limit;
+  Measure measure;  // in the unit of its group
 };
 
 // What is measured together, in turns.
 struct Group {
-  std::string title;
-  size_t bytes = 0, count = 0;
-  bool times = false;  // smaller is better
-  std::vector<Line> lines;
-
-  double best(const Line& line) const {
-    return times ? *std::min_element(line.values.begin(), line.values.end())
-                 : *std::max_element(line.values.begin(), line.values.end());
-  }
-  static double median(const Line& line) {
-    std::vector<double> sorted = line.values;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
-  const Line* limit_of(const Line& line) const {
-    for (const Line& other : lines)
-      if (other.key == line.limit) return &other;
-    return nullptr;
-  }
+  std::string name, title, unit;
+  bool less_is_better = false;
+  std::vector<Line> lines = {};  // limits before what is compared with them
 };
 
-std::string size_text(size_t bytes) {
+Result<std::vector<figures::Figure>> measure_in_turns(const Group& group, int rounds) {
+  std::vector<std::vector<double>> values(group.lines.size());
+  for (int round = -1; round < rounds; ++round) {  // the first only warms memory
+    for (size_t i = 0; i < group.lines.size(); ++i) {
+      DTRAIN_TRY_ASSIGN(const double value, group.lines[i].measure());
+      if (round >= 0) values[i].push_back(value);
+    }
+  }
+  std::vector<figures::Figure> all;
+  for (size_t i = 0; i < group.lines.size(); ++i) {
+    const Line& line = group.lines[i];
+    figures::Figure about{.name = group.name + "." + line.key,
+                          .text = line.text,
+                          .unit = group.unit,
+                          .group = group.title,
+                          .less_is_better = group.less_is_better};
+    for (size_t of = 0; of < i; ++of) {
+      if (group.lines[of].key != line.limit) continue;
+      about.peak = all[of].best;
+      about.peak_of = all[of].text;
+    }
+    all.push_back(figures::summarise(std::move(about), std::move(values[i])));
+  }
+  return all;
+}
+
+// "1 MiB", with what stands between number and unit.
+std::string size_text(size_t bytes, const char* between) {
   for (const auto& [unit, name] : {std::pair<size_t, const char*>{1u << 20, "MiB"}, {1u << 10, "KiB"}})
-    if (bytes % unit == 0) return fmt::format("{} {}", bytes / unit, name);
-  return fmt::format("{} bytes", bytes);
+    if (bytes % unit == 0) return fmt::format("{}{}{}", bytes / unit, between, name);
+  return fmt::format("{}{}bytes", bytes, between);
 }
 
 class WireBenchmark {
  public:
-  static Result<std::vector<Group>> run(const WireFlags& flags);
+  static Result<std::vector<figures::Figure>> run(const WireFlags& flags);
 
  private:
   WireBenchmark(PeerChannel& child, std::unique_ptr<WireLimits> limits) : child_(child), limits_(std::move(limits)) {}
   Status connect();
-  Result<Group> tensors(size_t bytes, size_t count, int rounds);
-  Result<Group> messages(int rounds);
+  Result<std::vector<figures::Figure>> tensors(size_t bytes, size_t count, int rounds);
+  Result<std::vector<figures::Figure>> messages(int rounds);
 
   PeerChannel& child_;
   std::unique_ptr<WireLimits> limits_;
@@ -89,22 +104,23 @@ Status WireBenchmark::connect() {
   return {};
 }
 
-Result<Group> WireBenchmark::tensors(size_t bytes, size_t count, int rounds) {
+Result<std::vector<figures::Figure>> WireBenchmark::tensors(size_t bytes, size_t count, int rounds) {
   const size_t total = bytes * count;
   const ps::BlockTable table = wire_table(bytes, count);
   DTRAIN_TRY(limits_->resize(total));
   DTRAIN_TRY(child_.obey({.act = Act::kTable, .bytes = bytes, .count = count}));
   for (WireServer& server : servers_) server.serve(table, *optimizer_);
 
-  Group group;
-  group.title = count == 1 ? size_text(bytes) + " alone" : fmt::format("{} × {}", count, size_text(bytes));
-  group.bytes = bytes;
-  group.count = count;
-  using Measure = std::function<Result<double>()>;
-  std::vector<Measure> measures;
-  auto add = [&](std::string key, std::string text, std::string limit, Measure measure) {
-    group.lines.push_back({std::move(key), std::move(text), std::move(limit)});
-    measures.push_back(std::move(measure));
+  const bool alone = count == 1;
+  Group group{.name = alone ? size_text(bytes, "") : fmt::format("{}x{}", count, size_text(bytes, "")),
+              .title = alone ? size_text(bytes, " ") + " alone" : fmt::format("{} × {}", count, size_text(bytes, " ")),
+              .unit = "GB/s"};
+  const auto add = [&](std::string key, std::string text, std::string limit, Measure seconds) {
+    group.lines.push_back(
+        {std::move(key), std::move(text), std::move(limit), [seconds = std::move(seconds), total]() -> Result<double> {
+           DTRAIN_TRY_ASSIGN(const double taken, seconds());
+           return static_cast<double>(total) / taken / 1e9;
+         }});
   };
   for (const auto& [link, key, name] :
        {std::tuple(kRawTcp, "raw_tcp", "raw TCP"), std::tuple(kRawUnix, "raw_unix", "raw Unix socket")})
@@ -122,38 +138,31 @@ Result<Group> WireBenchmark::tensors(size_t bytes, size_t count, int rounds) {
   add("push_host", "push on one host", "shared_sum", [this] { return servers_[kHost].push(); });
   add("pull_host", "pull on one host", "memcpy", [this] { return servers_[kHost].pull(); });
 
-  for (int round = -1; round < rounds; ++round) {  // the first only warms memory
-    for (size_t i = 0; i < measures.size(); ++i) {
-      DTRAIN_TRY_ASSIGN(const double seconds, measures[i]());
-      if (round >= 0) group.lines[i].values.push_back(static_cast<double>(total) / seconds / 1e9);
-    }
-  }
+  DTRAIN_TRY_ASSIGN(auto figures, measure_in_turns(group, rounds));
   for (WireServer& server : servers_) DTRAIN_TRY(server.check());
-  return group;
+  return figures;
 }
 
-Result<Group> WireBenchmark::messages(int rounds) {
-  Group group{"round trip of 64 bytes", kMessage, kRoundTrips, true, {}};
-  group.lines = {{"echo_tcp", "bare Asio echo over TCP"},
-                 {"echo_unix", "bare Asio echo over a Unix socket"},
-                 {"message_tcp", "message over TCP", "echo_tcp"},
-                 {"message_host", "message on one host", "echo_unix"}};
-  auto add = [](Line& line, Result<std::vector<double>> seconds) -> Status {
-    if (!seconds) return tl::unexpected(seconds.error());
-    std::sort(seconds->begin(), seconds->end());
-    line.values.push_back(1e6 * (*seconds)[seconds->size() / 2]);
-    return {};
+Result<std::vector<figures::Figure>> WireBenchmark::messages(int rounds) {
+  Group group{.name = "round_trip", .title = "round trip of 64 bytes", .unit = "µs", .less_is_better = true};
+  const auto add = [&](std::string key, std::string text, std::string limit,
+                       std::function<Result<std::vector<double>>()> seconds) {
+    group.lines.push_back(
+        {std::move(key), std::move(text), std::move(limit), [seconds = std::move(seconds)]() -> Result<double> {
+           DTRAIN_TRY_ASSIGN(std::vector<double> all, seconds());
+           std::sort(all.begin(), all.end());
+           return 1e6 * figures::quantile(all, 0.5);
+         }});
   };
-  for (int round = 0; round < rounds; ++round) {
-    DTRAIN_TRY(add(group.lines[0], limits_->echo(kRawTcp, kMessage, kRoundTrips)));
-    DTRAIN_TRY(add(group.lines[1], limits_->echo(kRawUnix, kMessage, kRoundTrips)));
-    DTRAIN_TRY(add(group.lines[2], servers_[kTcp].bounce(kRoundTrips)));
-    DTRAIN_TRY(add(group.lines[3], servers_[kHost].bounce(kRoundTrips)));
-  }
-  return group;
+  add("echo_tcp", "bare Asio echo over TCP", "", [this] { return limits_->echo(kRawTcp, kMessage, kRoundTrips); });
+  add("echo_unix", "bare Asio echo over a Unix socket", "",
+      [this] { return limits_->echo(kRawUnix, kMessage, kRoundTrips); });
+  add("message_tcp", "message over TCP", "echo_tcp", [this] { return servers_[kTcp].bounce(kRoundTrips); });
+  add("message_host", "message on one host", "echo_unix", [this] { return servers_[kHost].bounce(kRoundTrips); });
+  return measure_in_turns(group, rounds);
 }
 
-Result<std::vector<Group>> WireBenchmark::run(const WireFlags& flags) {
+Result<std::vector<figures::Figure>> WireBenchmark::run(const WireFlags& flags) {
   DTRAIN_TRY_ASSIGN(auto ends, PeerChannel::make_ends());
   DTRAIN_TRY_ASSIGN(
       auto child,
@@ -162,26 +171,32 @@ Result<std::vector<Group>> WireBenchmark::run(const WireFlags& flags) {
                             .keep_fds = {ends.second.get()}}));
   ends.second.reset();
   PeerChannel channel(std::move(ends.first));
-  auto measure = [&]() -> Result<std::vector<Group>> {
+  auto measure = [&]() -> Result<std::vector<figures::Figure>> {
     DTRAIN_TRY_ASSIGN(auto limits, WireLimits::make(channel));
     WireBenchmark benchmark(channel, std::move(limits));
     DTRAIN_TRY(benchmark.connect());
-    std::vector<Group> groups;
+    std::vector<figures::Figure> all;
+    const auto add = [&](std::vector<figures::Figure> figures) {
+      std::move(figures.begin(), figures.end(), std::back_inserter(all));
+    };
     for (const uint64_t bytes : flags.sizes) {
       const size_t count = std::max<size_t>(kMoved / bytes, 1);
-      DTRAIN_TRY_ASSIGN(groups.emplace_back(), benchmark.tensors(bytes, count, flags.rounds));
+      DTRAIN_TRY_ASSIGN(auto together, benchmark.tensors(bytes, count, flags.rounds));
+      add(std::move(together));
       if (count == 1) continue;
-      DTRAIN_TRY_ASSIGN(groups.emplace_back(), benchmark.tensors(bytes, 1, flags.rounds));
+      DTRAIN_TRY_ASSIGN(auto alone, benchmark.tensors(bytes, 1, flags.rounds));
+      add(std::move(alone));
     }
-    DTRAIN_TRY_ASSIGN(groups.emplace_back(), benchmark.messages(flags.rounds));
-    return groups;
+    DTRAIN_TRY_ASSIGN(auto messages, benchmark.messages(flags.rounds));
+    add(std::move(messages));
+    return all;
   };
-  auto groups = measure();
-  if (!groups) {  // the child says why it left
+  auto figures = measure();
+  if (!figures) {  // the child says why it left
     child.read_output([](const std::string& line, bool) { fmt::print(stderr, "{}\n", line); });
     child.signal(SIGKILL);
   }
-  return groups;
+  return figures;
 }
 
 // The process that the benchmark has started: obeys until its parent closes the channel.
@@ -198,51 +213,24 @@ Status serve_orders(int fd) {
   return {};
 }
 
-void print_text(const std::vector<Group>& groups) {
-  for (const Group& group : groups) {
-    fmt::print("{:<40} {:>10} {:>10}   {}\n", group.title, group.times ? "best µs" : "best GB/s", "median",
-               "of its limit");
-    for (const Line& line : group.lines) {
-      fmt::print("  {:<38} {:>10.2f} {:>10.2f}", line.text, group.best(line), Group::median(line));
-      if (const Line* limit = group.limit_of(line))
-        fmt::print("   {:.2f} of {}", group.best(line) / group.best(*limit), limit->text);
-      fmt::print("\n");
-    }
-  }
-}
-
-void print_json(const std::vector<Group>& groups) {
-  nlohmann::ordered_json all{{"program", "dtrain " DTRAIN_VERSION}, {"groups", nlohmann::json::array()}};
-  for (const Group& group : groups) {
-    nlohmann::ordered_json g{{"bytes", group.bytes}, {"count", group.count}, {"unit", group.times ? "us" : "GB/s"}};
-    for (const Line& line : group.lines) {
-      nlohmann::ordered_json& l = g[line.key];
-      l = {{"best", group.best(line)}, {"median", Group::median(line)}};
-      if (const Line* limit = group.limit_of(line)) {
-        l["limit"] = limit->key;
-        l["ratio"] = group.best(line) / group.best(*limit);
-      }
-    }
-    all["groups"].push_back(std::move(g));
-  }
-  fmt::print("{}\n", all.dump());
-}
-
-ExitCode time_wire(const WireFlags& flags) {
-  if (flags.peer_fd >= 0) {
-    const Status served = serve_orders(flags.peer_fd);
-    return served ? ExitCode::kDone : report(served.error());
-  }
+Status time_wire(WireFlags flags) {
+  if (flags.peer_fd >= 0) return serve_orders(flags.peer_fd);
   for (const uint64_t bytes : flags.sizes)
     if (bytes < 4096 || bytes > (1u << 30) || bytes % sizeof(float) != 0)
-      return report({ExitCode::kUsage,
-                     fmt::format("--sizes: {} is no multiple of 4 from 4 KiB to 1 GiB (what a small message takes is "
-                                 "always measured)",
-                                 bytes)});
-  const auto groups = WireBenchmark::run(flags);
-  if (!groups) return report(groups.error());
-  (flags.json ? print_json : print_text)(*groups);
-  return ExitCode::kDone;
+      return fail(ExitCode::kUsage,
+                  fmt::format("--sizes: {} is no multiple of 4 from 4 KiB to 1 GiB (what a small message takes is "
+                              "always measured)",
+                              bytes));
+  std::sort(flags.sizes.begin(), flags.sizes.end());
+  flags.sizes.erase(std::unique(flags.sizes.begin(), flags.sizes.end()), flags.sizes.end());
+  DTRAIN_TRY_ASSIGN(const auto then, flags.report.earlier("wire", ""));
+  figures::Report r{.program = "dtrain " DTRAIN_VERSION, .part = "wire"};
+  r.title = fmt::format("two processes on this machine, one thread each, {} round{}", flags.rounds,
+                        flags.rounds == 1 ? "" : "s");
+  r.settings = {{"together_bytes", int64_t{kMoved}}, {"round_trips", int64_t{kRoundTrips}}};
+  DTRAIN_TRY_ASSIGN(r.figures, WireBenchmark::run(flags));
+  r.machine = measure_machine(1);
+  return flags.report.print(r, then);
 }
 
 }  // namespace
@@ -256,9 +244,12 @@ BenchmarkPart benchmark_wire(CLI::App& app) {
   add_flag_value(*wire, "--rounds", flags->rounds, "how often each is measured, in turns")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  add_switch(*wire, "--json", flags->json, "print one line of JSON");
+  flags->report.declare(*wire);
   wire->add_option("--peer_fd", flags->peer_fd, "")->group("");  // for the process that the benchmark starts itself
-  return {wire, [flags] { return time_wire(*flags); }};
+  return {wire, [flags] {
+            const Status done = time_wire(*flags);
+            return done ? ExitCode::kDone : report(done.error());
+          }};
 }
 
 }  // namespace dtrain::cmd

@@ -259,19 +259,32 @@ class Benchmark(cluster.ProcessTest):
             self.assertGreater(row[f"{method}_bytes"], 0)
 
     def test_wire(self):
-        p = self.dtrain("benchmark", "wire", "--sizes", "40KiB,1MiB", "--rounds", 2, "--json")
-        groups = json.loads(p.out)["groups"]
-        self.assertEqual([(g["bytes"], g["unit"]) for g in groups],
-                         [(40960, "GB/s")] * 2 + [(1 << 20, "GB/s")] * 2 + [(64, "us")])
-        for g in groups:
-            lines = {k: v for k, v in g.items() if k not in ("bytes", "count", "unit")}
-            self.assertGreater(len(lines), 3)
-            for line in lines.values():
-                self.assertGreater(line["best"], 0)
-                if "limit" in line:
-                    self.assertAlmostEqual(line["ratio"], line["best"] / lines[line["limit"]]["best"])
+        flags = ["benchmark", "wire", "--sizes", "40KiB,1MiB,40KiB", "--rounds", 2]
+        p = self.dtrain(*flags, "--json")
+        row = json.loads(p.out)
+        self.assertEqual(row["part"], "wire")
+        figures = {f["name"]: f for f in row["figures"]}
+        self.assertEqual(len(figures), len(row["figures"]), "no name twice")
+        self.assertEqual(list(dict.fromkeys(name.split(".")[0] for name in figures)),
+                         ["1638x40KiB", "40KiB", "64x1MiB", "1MiB", "round_trip"])
+        for name, f in figures.items():
+            group, key = name.split(".")
+            self.assertEqual((f["unit"], f["less_is_better"]), ("µs", True) if group == "round_trip" else ("GB/s", False))
+            self.assertEqual(f["rounds"], 2)
+            self.assertTrue(0 < f["low"] <= f["median"] <= f["high"], f)
+            limit = {"push_tcp": "raw_tcp_sum", "pull_tcp": "raw_tcp_sum", "push_unix": "raw_unix_sum", "pull_unix": "raw_unix_sum",
+                     "push_host": "shared_sum", "pull_host": "memcpy", "message_tcp": "echo_tcp", "message_host": "echo_unix"}.get(key)
+            self.assertEqual(f.get("peak"), figures[f"{group}.{limit}"]["best"] if limit else None, name)
+        old = cluster.write(self.path("old.json"), p.out)
+        flags[3] = "1MiB"
+        out = self.dtrain(*flags, "--compare", old).out
+        self.assertRegex(out, r"(?m)^  push over TCP +[0-9.]+ +[0-9.]+ … [0-9.]+ +[0-9.]+ GB/s +[0-9]+ % of [0-9.]+ GB/s, raw TCP, summed$")
+        self.assertRegex(out, r"(?m)^64 × 1 MiB: push over TCP .* too few rounds to say$")
+        self.assertIn("40KiB.memcpy was measured then and is not now", out)
         p = self.dtrain("benchmark", "wire", "--sizes", "1001", expect=2)
         self.assertIn("--sizes: 1001", p.err)
+        p = self.dtrain("benchmark", "compress", "--compare", old, expect=2)
+        self.assertIn("is of dtrain benchmark wire", p.err)
 
 
 if __name__ == "__main__":
