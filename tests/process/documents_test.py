@@ -107,9 +107,19 @@ class Documents(unittest.TestCase):
         hosts = sshd.Hosts(os.path.join(self.aside, "hosts"), 2)
         hosts.__enter__()
         self.addCleanup(hosts.__exit__, None, None, None)
-        self.program("ssh", f"#!/bin/sh\nexec {shutil.which('ssh')} -F {hosts.config} \"$@\"\n")
-        for home in hosts.homes:
-            cluster.write(os.path.join(home, ".bashrc"), f"PATH={self.bin}:$PATH\n")
+        # What a person types, ssh HOST COMMAND, meets this test's programs on the host too, whichever shell is there.
+        self.program("ssh", f"""\
+#!/bin/sh
+ssh="{shutil.which('ssh')} -F {hosts.config}"
+case "$1" in
+  -*) exec $ssh "$@" ;;
+  *) host=$1; shift; exec $ssh -o StrictHostKeyChecking=accept-new "$host" "PATH={self.bin}:\\$PATH; $*" ;;
+esac
+""")
+        for host in hosts.names:  # or a document's pkill would mean everybody's processes
+            p = subprocess.run(["ssh", host, "command -v pkill"], env=self.surroundings, capture_output=True, text=True,
+                               timeout=cluster.PATIENCE)
+            self.assertEqual(p.stdout.strip(), os.path.join(self.bin, "pkill"), p.stderr)
 
     def make_slurm(self):
         slurm = slurm_cluster.SlurmCluster(os.path.join(self.aside, "slurm"))
