@@ -1,13 +1,10 @@
 // dtrain launch: the whole cluster of a run, as processes on this machine or on others by ssh.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -17,6 +14,7 @@
 #include "cluster/spec.h"
 #include "commands.h"
 #include "config/load.h"
+#include "drawn_secret.h"
 #include "host_check.h"
 #include "launch/gathering.h"
 #include "launch/shell_quote.h"
@@ -24,7 +22,6 @@
 #include "launch_flags.h"
 #include "launch_kubernetes.h"
 #include "launch_plan.h"
-#include "net/asio/unique_fd.h"
 #include "node/network_split.h"
 #include "node/run_definition.h"
 #include "process.h"
@@ -131,19 +128,6 @@ Result<std::vector<std::string>> task_environment(const LaunchFlags& flags, size
     out.push_back(wanted + "=" + value);
   }
   return out;
-}
-
-// For its owner alone from the first moment on.
-Status write_secret(const std::string& path, const std::string& secret) {
-  const auto failed = [&] {
-    return fail(ExitCode::kUsage, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-  };
-  unlink(path.c_str());  // that of an earlier run
-  const net::UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!fd.valid()) return failed();
-  const std::string line = secret + "\n";
-  if (write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) return failed();
-  return {};
 }
 
 class Launch {
@@ -290,9 +274,9 @@ class Launch {
   Status find_secret(const cluster::ClusterSpec& spec) {
     secret_file_ = flags_.secret.file;
     if (secret_file_.empty()) {
-      secret_ = to_hex(random_nonce());
+      secret_ = draw_secret();
       if (!spec.elastic()) return {};
-      secret_file_ = out_ + "/secret";
+      secret_file_ = drawn_secret_file(out_);
       DTRAIN_TRY(under_code(ExitCode::kUsage, files_.make_directories(out_)));
       return write_secret(secret_file_, secret_);
     }

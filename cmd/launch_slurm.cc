@@ -13,6 +13,8 @@
 #include <filesystem>
 
 #include "base/file_system.h"
+#include "drawn_secret.h"
+#include "launch/shell_quote.h"
 #include "launch/slurm_script.h"
 #include "launch_flags.h"
 #include "node/network_split.h"
@@ -69,11 +71,14 @@ Result<cluster::ClusterSpec> stand_in(const SpecFlags& spec, int workers, int ps
   return cluster::parse_host_lists(ps_hosts, worker_hosts, spec.options);
 }
 
-std::vector<std::string> command_line(const RunFlags& run, const SpecFlags& spec, const std::string& out, int ps) {
+// The secret by its file: what is in the script or on a command line others can read.
+std::vector<std::string> command_line(const LaunchFlags& flags, const std::string& out, const std::string& secret_file,
+                                      int ps) {
+  const RunFlags& run = flags.run;
   std::vector<std::string> words{own_path(), "run", run.run_file.file};
   if (ps > 0) words.insert(words.end(), {"--ps", std::to_string(ps)});
-  for (std::string& word : spec.words()) words.push_back(std::move(word));
-  words.insert(words.end(), {"--out", out});
+  for (std::string& word : flags.spec.words()) words.push_back(std::move(word));
+  words.insert(words.end(), {"--out", out, "--secret_file", secret_file});
   for (const std::string& set : run.run_file.set) words.insert(words.end(), {"--set", set});
   if (!run.init.empty()) words.insert(words.end(), {"--init", run.init});
   if (run.allow_guests) words.emplace_back("--allow_guests");
@@ -165,6 +170,9 @@ Result<ExitCode> launch_on_slurm(const LaunchFlags& flags) {
   DTRAIN_TRY_ASSIGN(const auto split, node::read_split(definition, tasks));
   const std::string out = run.out_folder(definition.spec.name);
   const std::string folder = std::filesystem::absolute(out).lexically_normal().string();
+  const bool drawn = flags.secret.file.empty();
+  const std::string secret_file = drawn ? drawn_secret_file(out) : flags.secret.file;
+  if (!drawn) DTRAIN_TRY(flags.secret.read());  // it is one, and nobody else can read it
 
   launch::SlurmScript script;
   script.job_name = definition.spec.name;
@@ -175,14 +183,20 @@ Result<ExitCode> launch_on_slurm(const LaunchFlags& flags) {
   script.options = flags.slurm.options;
   script.requeue = run.resume || run.auto_resume;
   script.expendable_tasks = !split && !tasks.serves({"worker", 0});
-  script.command = command_line(run, flags.spec, out, ps);
+  script.command = command_line(flags, out, secret_file, ps);
   DTRAIN_TRY_ASSIGN(const std::string text, launch::slurm_script(script));
   if (flags.slurm.print) {
     fmt::print("{}", text);
+    if (drawn)
+      fmt::print(stderr,
+                 "[launch] the tasks will read a secret from {0}, which is not written now: (umask 077; openssl "
+                 "rand -hex 32 > {0})\n",
+                 launch::shell_quote(secret_file));
     return ExitCode::kDone;
   }
   if (!script.requeue) DTRAIN_TRY(node::OutFolder(out).create(files));
   DTRAIN_TRY(under_code(ExitCode::kUsage, files.make_directories(out)));
+  if (drawn) DTRAIN_TRY(write_secret(secret_file, draw_secret()));
   const std::string file = out + "/slurm.sh";
   DTRAIN_TRY(under_code(ExitCode::kUsage, files.replace_file(file, text)));
   DTRAIN_TRY(submit(file, tasks_text(workers, ps, flags.slurm.nodes), out + "/slurm-",

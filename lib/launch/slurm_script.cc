@@ -90,7 +90,7 @@ Result<std::string> slurm_script(const SlurmScript& script) {
       "unset TF_CONFIG RANK OMPI_COMM_WORLD_RANK DTRAIN_CLUSTER DTRAIN_CLUSTER_SPEC DTRAIN_PS_HOSTS "
       "DTRAIN_WORKER_HOSTS\n"
       "unset DTRAIN_JOB_NAME DTRAIN_TASK_ID DTRAIN_PS DTRAIN_SERVERS DTRAIN_MAX_WORKERS DTRAIN_MIN_WORKERS "
-      "DTRAIN_START_GRACE\n"
+      "DTRAIN_START_GRACE DTRAIN_SECRET_FD\n"
       "# From Slurm 22.05 on srun does not know --cpus-per-task by itself.\n"
       "if [ -n \"$SLURM_CPUS_PER_TASK\" ]; then export SRUN_CPUS_PER_TASK=\"$SLURM_CPUS_PER_TASK\"; fi\n"
       "# Tasks may share cores: threads that wait must not spin.\n"

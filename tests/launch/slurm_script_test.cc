@@ -49,6 +49,8 @@ TEST(SlurmScript, WhatItSays) {
                              "#SBATCH --ntasks=3\n#SBATCH --nodes=2\n#SBATCH --no-requeue\n"
                              "#SBATCH --time=2:00:00\n#SBATCH -p gpu\n\n"));
   EXPECT_TRUE(all.ends_with("exec srun --kill-on-bad-exit=1 /usr/bin/dtrain run lenet.toml --ps 1\n"));
+  // What the command says of the secret is not overruled by a descriptor of whoever launched.
+  EXPECT_LT(all.find("DTRAIN_SECRET_FD\n"), all.find("\nexec srun"));
   // Every line for sbatch comes before the first command.
   EXPECT_LT(all.rfind("#SBATCH"), all.find("\nunset"));
 }

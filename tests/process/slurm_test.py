@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tasks that a real Slurm has started, a cluster of the tests' own on this host: they find their place, whichever way the
 tasks are spread; when one is lost or the job is cancelled nothing is left."""
-import os, re, shutil, signal, socket, tempfile, unittest
+import filecmp, os, re, shlex, shutil, signal, socket, tempfile, unittest
 
 import cluster, slurm_cluster
 
@@ -171,6 +171,42 @@ class Launch(SlurmTest):
         for task in ("ps/task:0", "worker/task:0", "worker/task:1"):
             self.assertIn(f"/job:{task}: the cluster and this task are those of Slurm", self.log(out, job))
 
+    def test_the_run_has_a_secret(self):
+        want = self.train("--workers", 2, out="launched")
+        for out, flags in (("drawn", []), ("given", ["--secret_file", self.path("my secret")])):
+            with self.subTest(out):
+                if flags:
+                    with open(flags[1], "w", opener=lambda path, how: os.open(path, how, 0o600)) as f:
+                        f.write("0123456789 of my own\n")
+                file = flags[1] if flags else self.path("drawn", "secret")
+                # A descriptor that the launcher's environment names is not the tasks'.
+                launched = self.dtrain("launch", self.run_toml, "--slurm", "--workers", 2, "--allow_guests", "--out", self.path(out),
+                                       "--set", "train.steps=100000", *flags, env={"DTRAIN_SECRET_FD": "0"})
+                job = self.submitted(launched)
+                self.assertEqual(os.stat(file).st_mode & 0o777, 0o600)
+                with open(file, encoding="utf-8") as f:
+                    secret = f.read().strip()
+                if not flags:
+                    self.assertRegex(secret, r"^[0-9a-f]{64}$")
+                with open(self.path(out, "slurm.sh"), encoding="utf-8") as f:
+                    script = f.read()
+                self.assertIn(f"--secret_file {shlex.quote(file)}", script)
+                self.assertNotIn(secret, script + launched.err)
+                cluster.until(lambda: self.steps(out)[2:], lambda: "some steps\n" + self.log(out, job))
+                for pid in self.tasks():
+                    with open(f"/proc/{pid}/cmdline", "rb") as f:
+                        self.assertIn(f"--secret_file\0{file}\0", f.read().decode())
+                self.slurm.ask("scancel", job)
+                self.ended(job)
+        job = self.submitted(self.launch("--workers", 2, out="same"))
+        self.assertEqual(self.ended(job)[0], "COMPLETED", self.log("same", job))
+        self.assertEqual(self.model_hash("same"), want)
+        self.assertFalse(filecmp.cmp(self.path("drawn", "secret"), self.path("same", "secret"), shallow=False))
+        os.chmod(self.path("my secret"), 0o644)
+        refused = self.launch("--workers", 2, "--secret_file", self.path("my secret"), out="other", expect=2)
+        self.assertIn("chmod 600", refused.err)
+        self.assertFalse(os.path.exists(self.path("other")))
+
     def test_what_the_environment_says_of_others_does_not_matter(self):
         env = {"TF_CONFIG": "{", "RANK": "7", "WORLD_SIZE": "3", "DTRAIN_JOB_NAME": "ps", "DTRAIN_TASK_ID": "3"}
         job = self.submitted(self.dtrain("launch", self.run_toml, "--slurm", "--workers", 2, "--out", self.path("out"), env=env))
@@ -222,6 +258,8 @@ class Launch(SlurmTest):
         printed = self.launch("--workers", 2, "--print")
         self.assertTrue(printed.out.startswith("#!/bin/sh\n"))
         self.assertIn("#SBATCH --ntasks=2\n", printed.out)
+        self.assertIn(f"--secret_file {self.path('out')}/secret", printed.out)
+        self.assertIn(f"openssl rand -hex 32 > {self.path('out')}/secret", printed.err)
         self.assertFalse(os.path.exists(self.path("out")))
 
     def test_what_cannot_be_is_said_before_anything_is_submitted(self):
