@@ -3,11 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <thread>
 
 #include "benchmark_parts.h"
+#include "figures/reader_verdict.h"
 #include "node/data_feed.h"
 #include "process.h"
 #include "report_flags.h"
@@ -61,19 +61,6 @@ Result<Rates> measure(const DataFlags& flags, const node::RunDefinition& run) {
   return rates;
 }
 
-std::string verdict(double reader, double step, size_t threads) {
-  const double ratio = reader / step;
-  if (ratio >= 1) return fmt::format("the reader gives {:.1f} times what the step takes", ratio);
-  const auto wanted = static_cast<size_t>(std::ceil(static_cast<double>(threads) / ratio));
-  const size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  std::string out = fmt::format("the reader holds the step back: {:.1g} times", ratio);
-  if (wanted <= cores) return out + fmt::format("; set data.train.threads = {}", wanted);
-  if (threads < cores) out += fmt::format("; set data.train.threads = {}", cores);
-  return out +
-         fmt::format("{} {} threads would keep up, and there are {} cores: smaller images or fewer transforms help",
-                     threads < cores ? ", though" : ";", wanted, cores);
-}
-
 Status time_data(DataFlags flags) {
   StepSetup& setup = flags.setup;
   setup.own_data = true;
@@ -116,7 +103,7 @@ Status time_data(DataFlags flags) {
                 {"data_threads", static_cast<int64_t>(run.train_threads)}};
   const double ratio = r.find("reader")->median / r.find("step")->median;
   r.also = {{"samples", data.size()}, {"sample_bytes", bytes}, {"opening_s", opening}, {"ratio", ratio}};
-  r.verdict = verdict(r.find("reader")->median, r.find("step")->median, run.train_threads);
+  r.verdict = figures::reader_verdict(ratio, run.train_threads, std::max(1u, std::thread::hardware_concurrency()));
   return flags.report.print(r, then);
 }
 

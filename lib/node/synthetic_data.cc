@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "base/check.h"
@@ -13,12 +15,32 @@ namespace {
 // Uniform in [0, n): the high half of word · n, uneven by less than n / 2^32.
 int64_t below(uint32_t word, int64_t n) { return static_cast<int64_t>((word * static_cast<uint64_t>(n)) >> 32); }
 
+// Which of a sample's elements a layer reads as they are; none where something is computed on the way to it.
+std::vector<int32_t> places_of(const graph::Network& network, int layer) {
+  const auto shape_of = [&](int at) -> const Shape& {
+    return at == graph::kSampleInput ? network.input() : network.layers()[static_cast<size_t>(at)].output;
+  };
+  if (layer == graph::kSampleInput) {
+    std::vector<int32_t> all(static_cast<size_t>(network.input().elements()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  const graph::NetworkLayer& picking = network.layers()[static_cast<size_t>(layer)];
+  if (picking.inputs.size() != 1 || picking.activation.kind != ops::ActivationKind::kNone || !picking.layer->picks())
+    return {};
+  const int from = picking.inputs.front();
+  std::vector<int32_t> places = places_of(network, from);
+  if (!places.empty()) picking.layer->pick(shape_of(from), picking.output, places);
+  return places;
+}
+
 // Of how many tokens each element of a sample is one; 0: it is a number.
 std::vector<int64_t> tokens_by_place(const graph::Network& network) {
   std::vector<int64_t> classes(static_cast<size_t>(network.input().elements()), network.input_classes());
-  for (const graph::TableLookup& lookup : network.lookups()) {
-    const int64_t rows = network.parameters()[static_cast<size_t>(lookup.table)].shape[0];
-    for (const int32_t place : lookup.places) {
+  for (const graph::NetworkLayer& layer : network.layers()) {
+    if (layer.type != "embedding") continue;  // the one layer that looks up, in its table or in the servers'
+    const int64_t rows = network.parameters()[static_cast<size_t>(layer.parameters.front())].shape[0];
+    for (const int32_t place : places_of(network, layer.inputs.front())) {
       int64_t& known = classes[static_cast<size_t>(place)];
       known = known == 0 ? rows : std::min(known, rows);
     }

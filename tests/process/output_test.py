@@ -251,6 +251,21 @@ class Benchmark(cluster.ProcessTest):
         self.assertEqual(len(dots), 2 * 4 + 2, "four points in each chart, and one a line in the legend")
         self.dtrain("benchmark", "scaling", self.run_toml, "--placement", "nowhere", expect=2)
 
+    def test_scaling_shares_one_batch(self):
+        flags = ["benchmark", "scaling", self.run_toml, "--workers", "1,3", "--placement", "all", "--ps", 2, "--rounds", 1, "--steps", 2]
+        row = json.loads(self.dtrain(*flags, "--strong", "--json").out)
+        self.assertEqual(row["settings"]["scaling"], "strong")
+        self.assertEqual(list(dict.fromkeys(f["name"].rsplit(".", 1)[0] for f in row["figures"])), ["1.workers", "1.all2", "3.all2"])
+        out = self.dtrain(*flags, "--strong").out
+        self.assertIn("40 samples a step", out)
+        self.assertEqual(re.findall(r"(?m)^ +(\d+) (workers|all, 2 ps) +(\d+) ", out),
+                         [("1", "workers", "40"), ("1", "all, 2 ps", "40"), ("3", "all, 2 ps", "40")])
+        out = self.dtrain(*flags).out
+        self.assertEqual(re.findall(r"(?m)^ +(\d+) (workers|all, 2 ps) +(\d+) ", out),
+                         [("1", "workers", "40"), ("1", "all, 2 ps", "40"), ("3", "all, 2 ps", "120")])
+        p = self.dtrain("benchmark", "scaling", self.run_toml, "--workers", 41, "--strong", expect=2)
+        self.assertIn("--strong: train.batch is 40, too few samples for 41 workers", p.err)
+
     def test_compress(self):
         row = json.loads(self.dtrain("benchmark", "compress", "--rounds", 1, "--json").out)
         names = {f["name"] for f in row["figures"]}
