@@ -11,8 +11,7 @@ packaged=$(dpkg-parsechangelog -l packaging/debian/changelog -S Version)
   exit 2
 }
 
-# The build wants debian/ at the root, and writes all over: in a copy, always at the same place, so that the compiler's
-# cache knows it again.
+# The build wants debian/ at the root, and writes all over: in a copy.
 out=$PWD/build/deb
 tree=$out/tree
 rm -rf "$out"
@@ -20,7 +19,12 @@ mkdir -p "$tree"
 tar --exclude='./.git' --exclude='./build*' --exclude='./runs' --exclude='./.cache' --exclude='__pycache__' -cf - . | tar -xf - -C "$tree"
 cp -r packaging/debian "$tree/debian"
 
+# The package's build has a home of its own, but the compiler's cache is everybody's, with paths that count from the tree.
 export CCACHE_BASEDIR=$tree
+if command -v ccache >/dev/null; then
+  CCACHE_DIR=${CCACHE_DIR:-$(ccache --get-config cache_dir)}
+  export CCACHE_DIR
+fi
 export DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS:-parallel=$(nproc)} noautodbgsym"
 export DEB_CXXFLAGS_STRIP="${DEB_CXXFLAGS_STRIP:--g}"  # symbols would go nowhere
 (cd "$tree" && dpkg-buildpackage --build=binary --no-sign) >"$out/build.log" 2>&1 || {

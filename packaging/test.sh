@@ -25,6 +25,8 @@ if [ $everything = 1 ]; then
   # shellcheck disable=SC2086
   install_packages $ALL_PACKAGES || failed_to "install packages"
 fi
+# Paths that count from here, in the compiler's cache: so the build of the package, in a copy, finds these objects.
+export CCACHE_BASEDIR=$PWD
 echo "building everything (about ten minutes on two cores)"
 cmake -S . -B build -G Ninja -DDTRAIN_TESTS=ON >/dev/null || failed_to "configure"
 ninja -C build --quiet || failed_to "build"

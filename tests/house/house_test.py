@@ -33,7 +33,7 @@ def modules():
     """name → (folder, modules that it may include), from the calls of dtrain_module."""
     text = re.sub(r"\s+", " ", re.sub(r"#.*", "", read("CMakeLists.txt")))
     out = {}
-    for m in re.finditer(r"dtrain_module\((\w+) DIR (\S+) DEPS ([^)]*)\)", text):
+    for m in re.finditer(r"dtrain_module\((\w+) DIR (\S+) (?:HARDENED )?DEPS ([^)]*)\)", text):
         deps = m.group(3).split(" LIBS ")[0].replace('"', "").split()
         out[m.group(1)] = (m.group(2), deps)
     return out

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The Debian package: built, looked at by lintian, installed into a fresh Debian where it trains, and removed again without
 a trace. As root, with the packages of DEB_PACKAGES in packaging/packages.sh."""
-import glob, os, re, shutil, subprocess, tempfile, unittest
+import glob, json, os, re, shutil, subprocess, tempfile, unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -202,6 +202,27 @@ class Package(unittest.TestCase):
                      "./usr/share/doc/dtrain/examples/lenet-fashion.toml", "./usr/share/doc/dtrain/guide/tutorial.md",
                      "./usr/share/doc/dtrain/copyright"):
             self.assertRegex(contents, rf"(?m) {re.escape(path)}$")
+
+    def test_it_is_compiled_as_any_release_build_is(self):
+        """So that the compiler's cache has the objects of one for the other."""
+        database = os.path.join(ROOT, "build", "compile_commands.json")
+        if not os.path.exists(database):
+            self.skipTest(f"no {database} to compare with: build dtrain first")
+
+        def command(line, tree):
+            words = line[line.index("/c++ "):].replace(tree, "TREE").split()
+            source = words[words.index("-c") + 1]
+            left_out = {i + n for i, w in enumerate(words) for n in (0, 1) if w in ("-MT", "-MF", "-o")}
+            return source, [w for i, w in enumerate(words) if i not in left_out and w != "-MD"]
+
+        with open(database, encoding="utf-8") as f:
+            ordinary = dict(command(entry["command"], ROOT) for entry in json.load(f))
+        with open(os.path.join(ROOT, "build", "deb", "build.log"), encoding="utf-8", errors="replace") as f:
+            lines = [line for line in f if "/c++ " in line and " -c " in line]
+        packaged = dict(command(line, os.path.join(ROOT, "build", "deb", "tree")) for line in lines)
+        self.assertGreater(len(packaged), 100)
+        for source, words in packaged.items():
+            self.assertEqual(words, ordinary.get(source), source)
 
     def test_every_list_of_packages_is_the_same(self):
         tools = {"g++", "ccache"}  # of which Debian's build has its own
