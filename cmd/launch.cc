@@ -25,6 +25,7 @@
 #include "node/network_split.h"
 #include "node/run_definition.h"
 #include "process.h"
+#include "task_environment.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -46,7 +47,7 @@ Result<std::vector<std::string>> files_of_run(const LaunchFlags& flags, const no
 // What lies below this folder goes below the hosts' one, all else to the same place.
 std::vector<launch::CopyJob> copies(const std::vector<std::string>& files, const std::string& remote_dir) {
   const std::string here = std::filesystem::current_path().string();
-  launch::CopyJob below{"", here, remote_dir.empty() ? here : remote_dir, {}}, elsewhere{"", "", "", {}};
+  launch::CopyJob below{here, remote_dir.empty() ? here : remote_dir, {}}, elsewhere{"/", "/", {}};
   for (const std::string& file : files) {
     const std::string path = std::filesystem::absolute(file).lexically_normal().string();
     if (path.starts_with(here + "/"))
@@ -77,7 +78,7 @@ std::vector<std::string> cluster_words(const LaunchFlags& flags, const LaunchPla
 }
 
 std::vector<std::string> command_line(const LaunchFlags& flags, const std::vector<std::string>& cluster,
-                                      const LaunchPlan::Place& place, const std::string& out) {
+                                      const LaunchPlan::Place& place, const std::string& out, bool again) {
   std::vector<std::string> words{"run", flags.run.run_file.file};
   words.insert(words.end(), cluster.begin(), cluster.end());
   words.insert(words.end(), {"--job_name", place.task.job, "--task_id", std::to_string(place.task.index), "--out", out,
@@ -86,8 +87,8 @@ std::vector<std::string> command_line(const LaunchFlags& flags, const std::vecto
   if (!flags.run.init.empty()) words.insert(words.end(), {"--init", flags.run.init});
   if (flags.run.allow_guests) words.emplace_back("--allow_guests");
   if (flags.run.allow_put) words.emplace_back("--allow_put");
-  if (flags.run.resume) words.emplace_back("--resume");
-  if (flags.run.auto_resume) words.emplace_back("--auto_resume");
+  if (flags.run.resume && !again) words.emplace_back("--resume");
+  if (flags.run.auto_resume || again) words.emplace_back("--auto_resume");
   // One task speaks of progress. A task's output is a pipe: only the launcher knows whether a terminal is behind it.
   const bool bar = flags.run.progress == "always" || (flags.run.progress == "auto" && isatty(STDERR_FILENO));
   const char* mode = !place.coordinates || flags.run.progress == "never" ? "never" : bar ? "always" : "lines";
@@ -110,26 +111,6 @@ class Notes final : public launch::HostEvents {
   launch::TaskOutput& output_;
 };
 
-// --env NAME takes the value from here.
-Result<std::vector<std::string>> task_environment(const LaunchFlags& flags, size_t tasks_on_host, bool here) {
-  std::vector<std::string> out;
-  // Tasks that share cores: threads that wait must not spin.
-  if (tasks_on_host > 1 && !(here && std::getenv("OMP_WAIT_POLICY"))) out.emplace_back("OMP_WAIT_POLICY=passive");
-  for (const std::string& wanted : flags.environment) {
-    const size_t equals = wanted.find('=');
-    if (equals == 0 || wanted.empty())
-      return fail(ExitCode::kUsage, fmt::format("--env '{}': NAME or NAME=VALUE", wanted));
-    if (equals != std::string::npos) {
-      out.push_back(wanted);
-      continue;
-    }
-    const char* value = std::getenv(wanted.c_str());
-    if (!value) return fail(ExitCode::kUsage, fmt::format("--env {}: there is no such variable here", wanted));
-    out.push_back(wanted + "=" + value);
-  }
-  return out;
-}
-
 class Launch {
  public:
   explicit Launch(const LaunchFlags& flags) : flags_(flags) {}
@@ -137,6 +118,7 @@ class Launch {
   Result<ExitCode> run() {
     DTRAIN_TRY(flags_.slurm.only_with_slurm());
     if (flags_.slurm.on) return launch_on_slurm(flags_);
+    DTRAIN_TRY(check_flags());
     if (flags_.run.resume && flags_.run.auto_resume)
       return fail(ExitCode::kUsage,
                   "give --resume or --auto_resume: the first wants a checkpoint, the second takes one");
@@ -177,6 +159,18 @@ class Launch {
  private:
   static std::string name_of(const LaunchPlan::Place& place) {
     return fmt::format("{}/{}", place.task.job, place.task.index);
+  }
+
+  // A flag that does nothing is a mistake that would look like success.
+  Status check_flags() const {
+    const PodFlags& pod = flags_.pod;
+    if (!pod.image.empty() || !pod.name_space.empty() || !pod.memory.empty() || !pod.out_claim.empty() ||
+        !pod.data_claims.empty())
+      return fail(ExitCode::kUsage, "--image, --namespace, --memory, --out_claim and --data_claim are of --kubernetes");
+    if (!flags_.remote_dtrain.empty() && (flags_.sync || flags_.sync_data))
+      return fail(ExitCode::kUsage,
+                  "--sync brings dtrain to a place of its own: leave out --remote_dtrain, which names another");
+    return {};
   }
 
   // A pattern that shows nothing is a mistake that would look like a silent run.
@@ -229,7 +223,7 @@ class Launch {
         text += fmt::format("{}{}{}", text.empty() ? "" : "\n", before, problem.text);
       }
     }
-    if (code == ExitCode::kDone) return {};
+    if (text.empty()) return {};
     if (!can_do_without(missing)) return fail(code, plan_.here() ? text : text + "\nnothing was started");
     output.say("these hosts are left out:");
     for (size_t begin = 0; begin < text.size();) {
@@ -243,7 +237,21 @@ class Launch {
     if (!plan_.given)
       for (int index = 0; LaunchPlan::Place & place : plan_.tasks)
         if (place.task.job == "worker") place.task.index = index++;
-    return {};
+    return look_again(hosts);
+  }
+
+  // Where the coordinator is another task now, its host has not been asked whether it can be that.
+  Status look_again(std::vector<launch::GatheredHost>& hosts) {
+    if (plan_.tasks.front().coordinates) return {};
+    plan_.tasks.front().coordinates = true;
+    plan_.ask_hosts(flags_, out_);
+    const size_t h = plan_.tasks.front().host;
+    launch::Preparation& question = plan_.hosts[h].preparation;
+    question.alone = hosts[h].alone;
+    launch::ask_again(hosts[h], question);
+    if (hosts[h].problems.empty()) return {};
+    const launch::Problem& problem = hosts[h].problems.front();
+    return fail(static_cast<ExitCode>(problem.code), fmt::format("{}: {}", plan_.hosts[h].name, problem.text));
   }
 
   bool can_do_without(const std::vector<bool>& missing) const {
@@ -295,9 +303,12 @@ class Launch {
       launch::SupervisedTask task;
       task.start.task = place.number;
       task.start.name = name_of(place);
-      task.start.words = command_line(flags_, cluster, place, out_);
-      DTRAIN_TRY_ASSIGN(task.start.environment,
-                        task_environment(flags_, static_cast<size_t>(beside), plan_.hosts[place.host].here));
+      task.start.words = command_line(flags_, cluster, place, out_, false);
+      task.again_words = command_line(flags_, cluster, place, out_, true);
+      DTRAIN_TRY_ASSIGN(task.start.environment, task_environment(flags_.environment));
+      // Tasks that share cores: threads that wait must not spin.
+      if (beside > 1 && !(plan_.hosts[place.host].here && std::getenv("OMP_WAIT_POLICY")))
+        task.start.environment.insert(task.start.environment.begin(), "OMP_WAIT_POLICY=passive");
       task.start.secret = launch::to_digits(secret_);
       task.host = hosts[place.host].host.get();
       task.coordinator = place.task == spec.coordinator();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/file_system.h"
+#include "base/run_secret.h"
 #include "config/canonical.h"
 #include "launch/kubernetes.h"
 #include "node/arithmetic.h"
@@ -13,6 +14,7 @@
 #include "node/run_definition.h"
 #include "process.h"
 #include "ps/block_table.h"
+#include "task_environment.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -51,19 +53,6 @@ Result<std::pair<std::string, std::string>> claim_of(const std::string& text) {
   return std::pair(text.substr(0, colon), text.substr(colon + 1));
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> environment_of(const LaunchFlags& flags) {
-  std::vector<std::pair<std::string, std::string>> out;
-  for (const std::string& wanted : flags.environment) {
-    const size_t equals = wanted.find('=');
-    const std::string name = wanted.substr(0, equals);
-    const char* value = std::getenv(name.c_str());
-    if (name.empty() || (equals == std::string::npos && !value))
-      return fail(ExitCode::kUsage, fmt::format("--env '{}': NAME=VALUE, or NAME of a variable of here", wanted));
-    out.emplace_back(name, equals == std::string::npos ? value : wanted.substr(equals + 1));
-  }
-  return out;
-}
-
 std::string spec_lines(const cluster::SpecOptions& options, bool of_workers) {
   std::string out;
   if (of_workers) {
@@ -90,6 +79,13 @@ Result<ExitCode> launch_on_kubernetes(const LaunchFlags& flags) {
   if (!flags.run.init.empty() || flags.run.resume)
     return fail(ExitCode::kUsage,
                 "--init and --resume name files that pods do not see; a run in --out_claim goes on by itself");
+  if (flags.sync || flags.sync_data || !flags.remote_dir.empty() || !flags.remote_dtrain.empty() ||
+      !flags.only.empty() || !flags.log_dir.empty() || !flags.run.out.empty())
+    return fail(ExitCode::kUsage,
+                "--sync, --remote_…, --only, --log_dir and --out are of a launcher that starts tasks; pods "
+                "write into --out_claim, and kubectl logs shows what they print");
+  if (flags.slurm.on) return fail(ExitCode::kUsage, "give --kubernetes or --slurm");
+  DTRAIN_TRY(flags.slurm.only_with_slurm());
   RealFileSystem files;
   DTRAIN_TRY_ASSIGN(const auto run, node::RunDefinition::read(flags.run.run_file.file, flags.run.run_file.set, files));
   launch::KubernetesRun out;
@@ -107,6 +103,11 @@ Result<ExitCode> launch_on_kubernetes(const LaunchFlags& flags) {
   if (flags.run.allow_guests) out.flags.emplace_back("--allow_guests");
   if (flags.run.allow_put) out.flags.emplace_back("--allow_put");
   out.secret = to_hex(random_nonce());
+  if (!flags.secret.file.empty()) {
+    DTRAIN_TRY(flags.secret.read());  // it is one, and nobody else can read it
+    DTRAIN_TRY_ASSIGN(out.secret,
+                      under_code(ExitCode::kUsage, files.read_file(flags.secret.file, RunSecret::kLongest + 2)));
+  }
   out.cpu = fmt::format("{:g}", flags.pod.cpus);
   DTRAIN_TRY_ASSIGN(const PodMemory memory, pod_memory(flags, run, out.workers, out.ps));
   out.worker_memory = memory.worker;
@@ -117,7 +118,9 @@ Result<ExitCode> launch_on_kubernetes(const LaunchFlags& flags) {
     DTRAIN_TRY_ASSIGN(auto parsed, claim_of(claim));
     out.data_claims.push_back(std::move(parsed));
   }
-  DTRAIN_TRY_ASSIGN(out.environment, environment_of(flags));
+  DTRAIN_TRY_ASSIGN(const auto environment, task_environment(flags.environment));
+  for (const std::string& entry : environment)
+    out.environment.emplace_back(entry.substr(0, entry.find('=')), entry.substr(entry.find('=') + 1));
   if (flags.max_restarts > 0) out.restarts = flags.max_restarts;
 
   std::string data;

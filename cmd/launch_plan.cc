@@ -9,7 +9,7 @@
 #include "base/file_system.h"
 #include "config/load.h"
 #include "launch/hostfile.h"
-#include "launch/shell_quote.h"
+#include "launch/programs.h"
 #include "net/asio/socket_address.h"
 
 namespace dtrain::cmd {
@@ -36,18 +36,23 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || (address && address->is_loopback());
 }
 
-// What ssh's configuration calls the machine behind a name, for the others to dial.
-std::string address_of(const launch::SshOptions& options, const launch::SshTarget& target) {
-  std::vector<std::string> words = launch::ssh_words(options, target);
-  words.insert(words.end(), {"-G", "--", target.host});
-  std::string output;
-  if (FILE* pipe = popen((launch::shell_quote(words) + " 2>/dev/null").c_str(), "re")) {
-    char buffer[4096];
-    while (const size_t n = fread(buffer, 1, sizeof(buffer), pipe)) output.append(buffer, n);
-    pclose(pipe);
+// What ssh's configuration calls the machines behind names, for the others to dial.
+std::vector<std::string> addresses_of(const launch::SshOptions& options,
+                                      const std::vector<launch::SshTarget>& targets) {
+  constexpr double kPatience = 10;  // seconds; a configuration may run programs
+  std::vector<launch::Pipeline> questions;
+  for (const launch::SshTarget& target : targets) {
+    std::vector<std::string> words = launch::ssh_words(options, target);
+    words.insert(words.end(), {"-G", "--", target.host});
+    questions.push_back({{words}});
   }
-  const std::string name = launch::host_name_of(output);
-  return name.empty() ? target.host.substr(target.host.find('@') + 1) : name;
+  std::vector<std::string> out;
+  for (const launch::PipelineEnd& answer : launch::run_pipelines(questions, kPatience)) {
+    const std::string& host = targets[out.size()].host;
+    const std::string name = answer.good ? launch::host_name_of(answer.output) : "";
+    out.push_back(name.empty() ? host.substr(host.find('@') + 1) : name);
+  }
+  return out;
 }
 
 class Planner {
@@ -100,16 +105,11 @@ class Planner {
     if (!text) return fail(ExitCode::kUsage, fmt::format("the hostfile cannot be read: {}", text.error().message));
     DTRAIN_TRY_ASSIGN(const auto entries, launch::parse_hostfile(*text, flags_.hostfile));
     DTRAIN_TRY_ASSIGN(const auto placed, launch::place_tasks(entries, flags_.workers, std::max(flags_.ps, 0)));
-    std::vector<std::string> addresses(entries.size());
+    const std::vector<std::string> addresses = addresses_of_entries(entries);
     for (const launch::PlacedHostTask& task : placed) {
       const launch::HostEntry& entry = entries[task.host];
-      const launch::SshTarget target{entry.host, entry.ssh_port};
-      const bool here = entry.ssh_port == 0 && is_here(entry.host);
-      std::string& address = addresses[task.host];
-      if (address.empty())
-        address = !entry.address.empty() ? entry.address : here ? entry.host : address_of(flags_.ssh, target);
-      const size_t host = host_of(entry.host, here, target);
-      plan_.tasks.push_back({task.task, {address, 0}, host});
+      const size_t host = host_of(entry.host, is_entry_here(entry), {entry.host, entry.ssh_port});
+      plan_.tasks.push_back({task.task, {addresses[task.host], 0}, host});
     }
     // A loopback address means another machine on each of them.
     for (const auto& place : plan_.tasks)
@@ -119,6 +119,21 @@ class Planner {
                                 "they know it, or add address=ADDRESS",
                                 flags_.hostfile, plan_.hosts[place.host].name));
     return {};
+  }
+
+  static bool is_entry_here(const launch::HostEntry& entry) { return entry.ssh_port == 0 && is_here(entry.host); }
+
+  std::vector<std::string> addresses_of_entries(const std::vector<launch::HostEntry>& entries) const {
+    std::vector<std::string> addresses;
+    std::vector<launch::SshTarget> asked;
+    for (const launch::HostEntry& entry : entries) {
+      addresses.push_back(!entry.address.empty() ? entry.address : is_entry_here(entry) ? entry.host : "");
+      if (addresses.back().empty()) asked.push_back({entry.host, entry.ssh_port});
+    }
+    const std::vector<std::string> answers = addresses_of(flags_.ssh, asked);
+    for (size_t i = 0, next = 0; i < addresses.size(); ++i)
+      if (addresses[i].empty()) addresses[i] = answers[next++];
+    return addresses;
   }
 
   Status from_numbers() {
@@ -139,6 +154,7 @@ class Planner {
         std::any_of(plan_.tasks.begin(), plan_.tasks.end(), [](const auto& t) { return t.task.job == "ps"; });
     for (size_t i = 0; i < plan_.tasks.size(); ++i) {
       LaunchPlan::Place& place = plan_.tasks[i];
+      place.number = static_cast<uint32_t>(i);
       place.coordinates = i == 0;
       if (plan_.given) {
         place.computes = plan_.given->role_of(place.task) == cluster::Role::kWorker;
@@ -178,12 +194,11 @@ void LaunchPlan::ask_hosts(const LaunchFlags& flags, const std::string& out) {
   }
   const std::string folder = flags.remote_dir.empty() ? std::filesystem::current_path().string() : flags.remote_dir;
   for (launch::WantedHost& host : hosts) {
-    host.preparation = common;
+    host.preparation = common;  // without tasks
     if (!host.here) host.preparation.folder = folder;
   }
   for (size_t i = 0; i < tasks.size(); ++i) {
     Place& place = tasks[i];
-    place.number = static_cast<uint32_t>(i);
     hosts[place.host].preparation.tasks.push_back({place.number, fmt::format("{}/{}", place.task.job, place.task.index),
                                                    place.address.host, place.address.port, true, place.computes,
                                                    place.serves, place.coordinates});

@@ -5,7 +5,6 @@
 
 #include "launch/line_buffer.h"
 #include "launch/local_host.h"
-#include "launch/remote_host.h"
 
 namespace dtrain::launch {
 namespace {

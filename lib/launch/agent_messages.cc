@@ -39,7 +39,9 @@ bool from_json(const json& from, T& value) {
     bool good = from.is_object();
     T::fields(value, [&](const char* name, auto& field) {
       const auto at = good ? from.find(name) : from.end();
-      good = good && at != from.end() && from_json(*at, field);
+      const bool may_lack = requires { T::kLenient; }
+      &&good&& at == from.end() && std::string_view(name) != "version";
+      good = may_lack || (good && at != from.end() && from_json(*at, field));
     });
     return good;
   } else if constexpr (std::is_same_v<T, std::string>) {

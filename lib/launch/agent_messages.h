@@ -8,12 +8,18 @@
 #include <variant>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace dtrain::launch {
 
-// Agent: its first word.
+// How often each side says that it is there, and how long the other one believes so. Together with the time that it
+// takes to kill processes this is within the 5 s after which nothing is to be left anywhere.
+constexpr Nanoseconds kAliveEvery = 500 * kMillisecond, kAliveFor = 4 * kSecond;
+
+// Agent: its first word. An older or newer one may say less: its version is enough.
 struct Greeting {
+  static constexpr bool kLenient = true;
   static constexpr const char* kType = "greeting";
   std::string version;  // of the program and of the protocol between tasks
   std::string machine;  // the same for all that share a kernel and its network

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -57,12 +59,18 @@ std::vector<char*> environment_with(const std::vector<std::string>& changes) {
     for (const std::string& change : changes) kept = kept && !change.starts_with(name);
     if (kept) out.push_back(*at);
   }
-  for (const std::string& change : changes) out.push_back(const_cast<char*>(change.c_str()));
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const std::string_view name = std::string_view(changes[i]).substr(0, changes[i].find('=') + 1);
+    const bool again = std::any_of(changes.begin() + static_cast<ptrdiff_t>(i) + 1, changes.end(),
+                                   [&](const std::string& later) { return later.starts_with(name); });
+    if (!again) out.push_back(const_cast<char*>(changes[i].c_str()));  // the last word on a name counts
+  }
   out.push_back(nullptr);
   return out;
 }
 
-// A datagram socket with a name that nobody can guess; `name` as NOTIFY_SOCKET gives it.
+// A datagram socket; `name` as NOTIFY_SOCKET gives it, one that nothing else has. Other users of the host may speak
+// there too, and could say no worse than that training has begun.
 int notify_socket(std::string& name) {
   uint64_t drawn[2];
   if (getrandom(drawn, sizeof(drawn), 0) != sizeof(drawn)) return -1;
@@ -76,6 +84,22 @@ int notify_socket(std::string& name) {
     return fd;
   if (fd >= 0) close(fd);
   return -1;
+}
+
+// A file that is nowhere but here, to be read from its beginning; −1 with errno where there can be none.
+int memory_file(const std::string& text) {
+  const int fd = memfd_create("input", MFD_CLOEXEC);
+  for (size_t done = 0; fd >= 0 && done < text.size();) {
+    const ssize_t n = pwrite(fd, text.data() + done, text.size() - done, static_cast<off_t>(done));
+    if (n < 0 && errno != EINTR) {
+      const int error = errno;
+      close(fd);
+      errno = error;
+      return -1;
+    }
+    if (n > 0) done += static_cast<size_t>(n);
+  }
+  return fd;
 }
 
 class Pipe {
@@ -124,23 +148,23 @@ Result<Child> Child::start(const ChildStart& start) {
   image.parent = getpid();
   image.errors = output.writer();
   image.output = start.channel ? channel_out.writer() : output.writer();
-  int null = -1;
-  if (start.channel || start.input) {
+  int own_input = -1;
+  if (start.channel) {
     image.input = channel_in.reader();
-    if (start.input && write(channel_in.writer(), start.input->data(), start.input->size()) !=
-                           static_cast<ssize_t>(start.input->size()))
-      return failed();
+  } else if (start.input_fd >= 0) {
+    image.input = start.input_fd;
   } else {
-    null = image.input = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0) return failed();
+    own_input = image.input = start.input ? memory_file(*start.input) : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (own_input < 0) return failed();
   }
+  if (start.output_fd >= 0) image.output = start.output_fd;
 
   // Inherited from who started this process, "ignored" would mean that the kernel keeps no exit status.
   ::signal(SIGCHLD, SIG_DFL);
   child.pid_ = fork();
   if (child.pid_ == 0) become(image);
   const int error = errno;
-  if (null >= 0) close(null);
+  if (own_input >= 0) close(own_input);
   errno = error;
   if (child.pid_ < 0) return failed();
   setpgid(child.pid_, child.pid_);  // here too: whichever comes first
@@ -178,9 +202,14 @@ void Child::signal(int number) const {
   if (running_) kill(pid_, number);
 }
 
+void Child::signal_group(int number) const {
+  if (running_) kill(-pid_, number);
+}
+
 void Child::read_output(const OnLine& line) {
   char buffer[16 * 1024];
-  while (output_ >= 0) {
+  // A writer that never stops must not keep whoever reads from all else.
+  for (int pieces = 0; output_ >= 0 && pieces < 64; ++pieces) {
     const ssize_t n = ::read(output_, buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return;  // nothing there now

@@ -19,10 +19,12 @@ struct ChildStart {
   std::vector<std::string> argv;              // argv[0] a path, or a name to be found in the PATH
   std::vector<int> keep_fds = {};             // descriptors to inherit
   std::vector<std::string> environment = {};  // NAME=VALUE, in the place of or beside what is there
-  // Standard input: this text and its end; absent: /dev/null. At most what a pipe holds (64 KiB).
+  // Standard input: this text and its end, or this descriptor (borrowed); neither: /dev/null.
   std::optional<std::string> input = std::nullopt;
-  // Standard input and output are pipes of the parent's (channel_in, channel_out), and only standard error is read by
-  // lines.
+  int input_fd = -1;
+  int output_fd = -1;  // standard output (borrowed); else it is read by lines, with standard error
+  // Standard input and output are pipes of the parent's (channel_in, channel_out), instead of all these, and only
+  // standard error is read by lines.
   bool channel = false;
   // It is given a NOTIFY_SOCKET, as systemd's services are: what it says there is what ready() tells.
   bool notify = false;
@@ -48,6 +50,7 @@ class Child {
   const TaskEnd& end() const { return end_; }
 
   void signal(int number) const;
+  void signal_group(int number) const;  // and whatever it has started, where that is in its process group
   // Reads what is there without blocking; calls line(text, rewrite) for each whole line, where `rewrite` says that the
   // next one comes in its place (it ended with a carriage return alone).
   using OnLine = std::function<void(const std::string& text, bool rewrite)>;

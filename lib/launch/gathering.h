@@ -39,10 +39,14 @@ struct GatheredHost {
   std::unique_ptr<Host> host;  // null or lost where there are problems
   std::vector<Problem> problems;
   std::vector<std::string> warnings;
+  bool alone = false;  // all hosts are this machine: Preparation::alone as it was asked
 };
 
 // In the order of `wanted`. `events` gets what the hosts' shells print; the clock outlives the hosts.
 std::vector<GatheredHost> gather(const std::vector<WantedHost>& wanted, const GatherOptions& options,
                                  HostEvents& events, const Clock& clock);
+
+// Of one host that is there: lets it look again, at something else; its problems and ports are those of this answer.
+void ask_again(GatheredHost& host, const Preparation& what, double patience = 30);
 
 }  // namespace dtrain::launch

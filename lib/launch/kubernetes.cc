@@ -89,6 +89,7 @@ class Manifests {
                  "--cluster",     std::string(kFiles) + "/cluster.toml",
                  "--job_name",    job,
                  "--task_id",     fmt::format("$({})", index),
+                 "--listen",      "$(POD_IP)",
                  "--out",         std::string(kOut) + "/" + run_.name,
                  "--secret_file", std::string(kSecret) + "/secret",
                  "--auto_resume", "--progress",

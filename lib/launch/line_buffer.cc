@@ -7,13 +7,16 @@
 namespace dtrain::launch {
 
 bool LineReader::fill(int fd) {
+  constexpr size_t kLongestLine = 16u << 20;  // a cluster file is in one
   char buffer[16 * 1024];
-  for (;;) {
+  for (int pieces = 0; pieces < 32; ++pieces) {
+    if (bytes_.size() - begin_ > kLongestLine) return false;
     const ssize_t n = ::read(fd, buffer, sizeof(buffer));
     if (n > 0) bytes_.append(buffer, static_cast<size_t>(n));
     if (n == 0) return false;
     if (n < 0 && errno != EINTR) return errno == EAGAIN;
   }
+  return true;
 }
 
 bool LineReader::next(std::string& line) {

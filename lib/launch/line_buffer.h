@@ -9,7 +9,8 @@ namespace dtrain::launch {
 
 class LineReader {
  public:
-  // Takes what can be read from `fd` now without blocking; false at its end or at an error.
+  // Takes what can be read from `fd` now without blocking, not more than some hundred KiB at a time; false at its end,
+  // at an error, or where a line is longer than any that is meant.
   bool fill(int fd);
   // The next whole line without its end; false where there is none.
   bool next(std::string& line);

@@ -44,8 +44,10 @@ void LocalHost::start(const TaskStart& task) {
   Result<Child> child = Child::start(how);
   // A copy that stays open would go on to take connections when the task is dead.
   for (int fd : how.keep_fds) close(fd);
-  if (child)
+  if (child && !children_.contains(task.task))
     children_.emplace(task.task, std::move(*child));
+  else if (child)
+    child->signal(SIGKILL);  // there is one of that number already
   else
     failures_.emplace_back(task.task, child.error().message);
 }
@@ -81,6 +83,7 @@ void LocalHost::work(HostEvents& events) {
       continue;
     }
     child.read_output(tell);
+    if (child.became_ready()) events.on_ready(id);  // said just before its end
     const uint32_t task = id;
     const TaskEnd end = child.end();
     at = children_.erase(at);

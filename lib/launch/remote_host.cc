@@ -32,6 +32,7 @@ void RemoteHost::send(const AgentMessage& message) {
 
 void RemoteHost::prepare(const Preparation& what) {
   prepared_.reset();
+  looking_ = true;
   send(what);
 }
 
@@ -71,9 +72,9 @@ void RemoteHost::work(HostEvents& events) {
   constexpr Nanoseconds kFarewell = kSecond;  // for ssh to say why
   if (ssh_.reap() || (closed_ && now - *closed_ > kFarewell)) {
     ssh_.read_output(note);
-    return lose(last_words_.empty() ? "ssh: " + to_string(ssh_.end()) : last_words_, events);
+    return lose(!last_words_.empty() ? last_words_ : end() ? "ssh: " + to_string(*end()) : "it was closed", events);
   }
-  if (greeting_ && now - heard_ > kAliveFor)
+  if (greeting_ && !looking_ && now - heard_ > kAliveFor)
     return lose(fmt::format("nothing was heard for {} s", kAliveFor / kSecond), events);
   if (now - spoke_ >= kAliveEvery && greeting_) send(Alive{});
   out_.flush(ssh_.channel_in());
@@ -95,7 +96,10 @@ void RemoteHost::on(const TaskEnded& message, HostEvents& events) {
   if (at == running_.end()) return;
   running_.erase(at);
   const int value = static_cast<int>(message.value);
-  events.on_end(message.task, message.signalled ? TaskEnd::signalled(value) : TaskEnd::exited(value));
+  const bool possible = message.signalled ? value >= 1 && value <= 64 : value >= 0 && value <= 255;
+  events.on_end(message.task, !possible           ? TaskEnd::lost(name_ + " says nonsense of its end")
+                              : message.signalled ? TaskEnd::signalled(value)
+                                                  : TaskEnd::exited(value));
 }
 
 void RemoteHost::lose(const std::string& why, HostEvents& events) {

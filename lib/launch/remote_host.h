@@ -3,7 +3,7 @@
 // killed.
 #pragma once
 
-#include <map>
+#include <algorithm>
 #include <memory>
 
 #include "base/clock.h"
@@ -12,10 +12,6 @@
 #include "launch/line_buffer.h"
 
 namespace dtrain::launch {
-
-// How often each side says that it is there, and how long the other one believes so. Together with the time that it
-// takes to kill processes this is within the 5 s after which nothing is to be left anywhere.
-constexpr Nanoseconds kAliveEvery = 500 * kMillisecond, kAliveFor = 4 * kSecond;
 
 class RemoteHost final : public Host {
  public:
@@ -35,8 +31,8 @@ class RemoteHost final : public Host {
 
   // The agent's first word; nothing before it has come.
   const std::optional<Greeting>& greeting() const { return greeting_; }
-  // Of a lost one: how ssh ended, and the last lines that it printed.
-  const TaskEnd& end() const { return ssh_.end(); }
+  // Of a lost one: how ssh ended, where that was seen, and the last lines that it printed.
+  std::optional<TaskEnd> end() const { return ssh_.running() ? std::nullopt : std::optional(ssh_.end()); }
   const std::string& last_words() const { return last_words_; }
 
  private:
@@ -44,13 +40,22 @@ class RemoteHost final : public Host {
       : name_(std::move(name)), ssh_(std::move(ssh)), clock_(clock), heard_(clock.now()), spoke_(clock.now()) {}
   void send(const AgentMessage& message);
   void take(const std::string& line, HostEvents& events);
-  void on(const Prepared& message, HostEvents&) { prepared_ = message; }
-  void on(const TaskLine& message, HostEvents& events) { events.on_line(message.task, message.text, message.rewrite); }
-  void on(const TaskReady& message, HostEvents& events) { events.on_ready(message.task); }
+  void on(const Prepared& message, HostEvents&) {
+    prepared_ = message;
+    looking_ = false;
+  }
+  // Of tasks that run there: an agent speaks of no others.
+  void on(const TaskLine& message, HostEvents& events) {
+    if (runs(message.task)) events.on_line(message.task, message.text, message.rewrite);
+  }
+  void on(const TaskReady& message, HostEvents& events) {
+    if (runs(message.task)) events.on_ready(message.task);
+  }
   void on(const TaskEnded& message, HostEvents& events);
   template <typename Other>
   void on(const Other&, HostEvents&) {}
   void lose(const std::string& why, HostEvents& events);
+  bool runs(uint32_t task) const { return std::find(running_.begin(), running_.end(), task) != running_.end(); }
 
   std::string name_;
   Child ssh_;
@@ -61,6 +66,7 @@ class RemoteHost final : public Host {
   std::optional<Instant> closed_;  // since when nothing can come from ssh, whose own end is still to be seen
   std::optional<Greeting> greeting_;
   std::optional<Prepared> prepared_;
+  bool looking_ = false;  // it was asked to prepare, and is silent until it has
   std::vector<uint32_t> running_;
   std::string last_words_;
   bool lost_ = false;

@@ -30,7 +30,7 @@ std::vector<std::string> ssh_command(const SshOptions& options, const SshTarget&
 // What the shell there is told in order to become the agent: the first of `candidates` that is there, then dtrain of
 // the PATH. "$HOME/" at the beginning of a candidate is that of the user there. Exits with kNoProgram where there is
 // none.
-constexpr int kNoProgram = 127;
+constexpr int kNoProgram = 97;  // no code of a shell or of the loader
 std::string agent_command(const std::vector<std::string>& candidates);
 
 // What to do about ssh's last words, for a person; "" where they say it themselves.

@@ -45,6 +45,7 @@ ExitCode Supervisor::run() {
     start_run();
   }
   report_first_failure();
+  output_.flush();
   return result();
 }
 
@@ -55,7 +56,24 @@ void Supervisor::start_run() {
   ask_at_.reset();
   kill_at_.reset();
   worst_ = ExitCode::kDone;
-  for (Watched& watched : tasks_) start(watched, restarts_ > 0);
+  for (Watched& watched : tasks_) watched.start_at = clock_.now() + (restarts_ > 0 ? pause() : 0);
+  again_ = restarts_ > 0;
+  start_due();
+}
+
+Nanoseconds Supervisor::pause() const {
+  if (restarts_ <= 1) return 0;
+  Nanoseconds pause = options_.first_pause;
+  for (int n = 2; n < restarts_ && pause < options_.longest_pause; ++n) pause *= 2;
+  return std::min(pause, options_.longest_pause);
+}
+
+void Supervisor::start_due() {
+  for (Watched& watched : tasks_)
+    if (watched.start_at && clock_.now() >= *watched.start_at) {
+      watched.start_at.reset();
+      start(watched, again_);
+    }
 }
 
 void Supervisor::start(Watched& watched, bool again) {
@@ -63,7 +81,7 @@ void Supervisor::start(Watched& watched, bool again) {
   watched.ended = false;
   watched.last_lines.clear();
   TaskStart start = watched.task.start;
-  if (again) start.words.emplace_back("--auto_resume");
+  if (again) start.words = watched.task.again_words;
   watched.task.host->start(start);
 }
 
@@ -72,9 +90,10 @@ void Supervisor::watch(SignalWatch& signals) {
   while (any_running()) {
     std::vector<pollfd> wait{{signals.fd(), POLLIN, 0}};
     for (const Host* host : hosts_) host->descriptors(wait);
-    poll(wait.data(), wait.size(), kill_at_ ? 50 : 250);
+    poll(wait.data(), wait.size(), kill_at_ || ask_at_ ? 50 : 250);
     while (const int number = signals.next()) handle_interrupt(number);
     for (Host* host : hosts_) host->work(*this);
+    start_due();
     if (ask_at_ && clock_.now() >= *ask_at_) ask_to_end();
     if (killing()) signal_all(SIGKILL);
   }
@@ -135,7 +154,7 @@ bool Supervisor::start_again(Watched& watched) {
   ++restarts_;
   output_.say(fmt::format("{}: {}; it is started again ({} of {})", name_of(watched), to_string(watched.end), restarts_,
                           options_.max_restarts));
-  start(watched, false);
+  watched.start_at = clock_.now() + pause();
   return true;
 }
 
@@ -167,11 +186,13 @@ void Supervisor::handle_interrupt(int number) {
   if (number == SIGTSTP) return output_.say("a launcher cannot be suspended; Ctrl-C ends the run with a checkpoint");
   if (interrupted_ || number == SIGHUP) {
     signal_all(SIGKILL);
+    for (Watched& w : tasks_) w.start_at.reset();
     kill_at_ = clock_.now();
     interrupted_ = true;
     return;
   }
   interrupted_ = true;
+  for (Watched& w : tasks_) w.start_at.reset();
   kill_at_ = clock_.now() + options_.interrupt_grace;
   output_.say(
       "interrupted: ends with a checkpoint after this step, if that takes no longer than 4 s; once more ends at once");
@@ -192,7 +213,7 @@ void Supervisor::signal_all(int number) {
 }
 
 bool Supervisor::any_running() const {
-  return std::any_of(tasks_.begin(), tasks_.end(), [](const Watched& w) { return w.running; });
+  return std::any_of(tasks_.begin(), tasks_.end(), [](const Watched& w) { return w.running || w.start_at; });
 }
 
 std::string Supervisor::name_of(const Watched& watched) const {

@@ -16,10 +16,11 @@
 namespace dtrain::launch {
 
 struct SupervisedTask {
-  TaskStart start;           // its number is its own among the tasks
-  Host* host = nullptr;      // borrowed
-  bool coordinator = false;  // its end is the run's end; asked first when the run is interrupted
-  bool expendable = false;   // a worker without parameters: the run goes on without it while another one is left
+  TaskStart start;                            // its number is its own among the tasks
+  Host* host = nullptr;                       // borrowed
+  std::vector<std::string> again_words = {};  // instead of start.words, when the run is started again
+  bool coordinator = false;                   // its end is the run's end; asked first when the run is interrupted
+  bool expendable = false;  // a worker without parameters: the run goes on without it while another one is left
 };
 
 struct SupervisorOptions {
@@ -29,9 +30,10 @@ struct SupervisorOptions {
   Nanoseconds interrupt_grace = 4'500 * kMillisecond;  // from the first Ctrl-C until everything is killed
   bool begun = false;  // from the start on; else when the coordinator is ready: before that any loss ends the run
   bool others_may_join = false;  // from elsewhere: the run goes on though none of the expendable tasks is left
-  // How often something that failed is started again: an expendable task by itself, any other with the whole run, with
-  // --auto_resume.
+  // How often something that failed is started again: an expendable task by itself, any other with the whole run. The
+  // first time at once, then after a pause that doubles up to the longest.
   int max_restarts = 0;
+  Nanoseconds first_pause = kSecond, longest_pause = 30 * kSecond;
 };
 
 class Supervisor final : HostEvents {
@@ -46,6 +48,7 @@ class Supervisor final : HostEvents {
   struct Watched {
     SupervisedTask task;
     bool running = false, ended = false;
+    std::optional<Instant> start_at;  // it is started again then
     TaskEnd end;
     std::deque<std::string> last_lines;
   };
@@ -61,6 +64,8 @@ class Supervisor final : HostEvents {
   void handle_end(Watched& watched);
   void handle_interrupt(int number);
   bool start_again(Watched& watched);
+  void start_due();
+  Nanoseconds pause() const;  // before the restart that was counted last
   bool run_can_start_again() const;
   void ask_to_end();  // once: a second signal would end the coordinator without a checkpoint
   void signal_all(int number);
@@ -80,6 +85,7 @@ class Supervisor final : HostEvents {
   SupervisorOptions options_;
   SteadyClock clock_;
   int restarts_ = 0;
+  bool again_ = false;  // the run has been started again
   bool begun_ = false;
   std::optional<size_t> first_failure_;  // index into tasks_
   ExitCode worst_ = ExitCode::kDone;     // of those that failed by themselves

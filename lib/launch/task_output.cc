@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 #include <fnmatch.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 namespace dtrain::launch {
 namespace {
@@ -28,6 +30,24 @@ bool is_meant(const std::string& pattern, const std::string& task) {
   const std::string job = task.substr(0, task.find('/'));
   return fnmatch(pattern.c_str(), task.c_str(), 0) == 0 ||
          (pattern.find('/') == std::string::npos && fnmatch(pattern.c_str(), job.c_str(), 0) == 0);
+}
+
+TaskOutput::TaskOutput(TaskOutputOptions options) : options_(std::move(options)) {
+  // Signals are the other thread's.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  writer_ = std::thread([this] { write_queue(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+TaskOutput::~TaskOutput() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  writer_.join();
 }
 
 Status TaskOutput::open_logs(const std::vector<std::string>& tasks) {
@@ -67,9 +87,38 @@ void TaskOutput::print(const std::string& label, const std::string& text, bool r
   const bool colour = options_.colour && label != kLauncher;
   const std::string all = fmt::format("{}{}[{}]{} {}{}", rewriting_ ? "\r\x1b[2K" : "", colour ? colour_of(label) : "",
                                       label, colour ? "\x1b[0m" : "", text, rewrite ? "" : "\n");
-  std::fwrite(all.data(), 1, all.size(), options_.stream);
-  std::fflush(options_.stream);
+  constexpr size_t kMost = 4u << 20;
+  const std::lock_guard lock(mutex_);
+  if (queue_.size() + all.size() > kMost) {
+    ++left_out_;
+    return;
+  }
+  if (left_out_ > 0) queue_ += fmt::format("[{}] {} lines are not shown: nobody read them\n", kLauncher, left_out_);
+  left_out_ = 0;
+  queue_ += all;
   rewriting_ = rewrite;
+  changed_.notify_all();
+}
+
+void TaskOutput::flush() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return queue_.empty() && !writing_; });
+}
+
+void TaskOutput::write_queue() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return !queue_.empty() || ending_; });
+    if (queue_.empty()) return;
+    const std::string text = std::exchange(queue_, {});
+    writing_ = true;
+    lock.unlock();
+    std::fwrite(text.data(), 1, text.size(), options_.stream);
+    std::fflush(options_.stream);
+    lock.lock();
+    writing_ = false;
+    changed_.notify_all();
+  }
 }
 
 }  // namespace dtrain::launch

@@ -1,10 +1,15 @@
-// Where the lines of a run's tasks go: to the terminal, each with its task in front, and to one log file a task.
+// Where the lines of a run's tasks go: to the terminal, each with its task in front, and to one log file a task. A
+// thread of its own writes to the terminal, which may stand still (Ctrl-S, a pager): whoever has lines never waits for
+// it. What is too much for the queue is left out, and counted; logs have it.
 #pragma once
 
+#include <condition_variable>
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -20,7 +25,8 @@ struct TaskOutputOptions {
 
 class TaskOutput {
  public:
-  explicit TaskOutput(TaskOutputOptions options) : options_(std::move(options)) {}
+  explicit TaskOutput(TaskOutputOptions options);
+  ~TaskOutput();  // what waits is written first
 
   // Makes the folder and the logs of these tasks; what an earlier life left there is kept, and added to.
   Status open_logs(const std::vector<std::string>& tasks);
@@ -29,6 +35,8 @@ class TaskOutput {
   void line(const std::string& task, const std::string& text, bool rewrite);
   // A line of the launcher's own: always shown.
   void say(const std::string& text);
+  // Returns when everything so far has been written.
+  void flush();
   const std::string& log_folder() const { return options_.log_folder; }
 
  private:
@@ -41,6 +49,15 @@ class TaskOutput {
   TaskOutputOptions options_;
   std::map<std::string, std::unique_ptr<std::FILE, Close>> logs_;
   bool rewriting_ = false;  // the terminal's line holds a progress bar
+
+  // Of the thread that writes.
+  void write_queue();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string queue_;
+  size_t left_out_ = 0;  // lines, since the last that fitted
+  bool writing_ = false, ending_ = false;
+  std::thread writer_;
 };
 
 // Whether "worker/3" is meant by a pattern: its name, its job ("worker"), or either with '*' for any characters.

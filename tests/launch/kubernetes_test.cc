@@ -66,6 +66,14 @@ TEST(Kubernetes, TasksFindEachOtherByNamesOfPods) {
   EXPECT_THAT(text, HasSubstr("  completions: 3\n"));
 }
 
+// A pod's own name may lead nowhere yet when it starts.
+TEST(Kubernetes, PodsListenAtTheirAddress) {
+  const std::string text = kubernetes_manifests(run());
+  EXPECT_THAT(text, HasSubstr("- \"--listen\"\n            - \"$(POD_IP)\"\n"));
+  EXPECT_THAT(text, HasSubstr("- name: POD_IP\n              valueFrom:\n                fieldRef:\n"
+                              "                  fieldPath: status.podIP\n"));
+}
+
 TEST(Kubernetes, TheSecretIsInTheSecretAlone) {
   const std::string text = kubernetes_manifests(run());
   const size_t at = text.find("0123456789abcdef");

@@ -66,7 +66,7 @@ TEST(Ssh, TheAgentIsTheFirstProgramThatIsThere) {
   };
   EXPECT_EQ(run({folder + "/none", "$HOME/.cache/dtrain"}), "found agent\n0\n");
   EXPECT_EQ(run({program}), "found agent\n0\n");
-  EXPECT_EQ(run({folder + "/none", folder + "/home"}), "127\n") << "a folder is no program";
+  EXPECT_EQ(run({folder + "/none", folder + "/home"}), "97\n") << "a folder is no program";
   std::filesystem::remove_all(folder);
 }
 
@@ -84,9 +84,39 @@ TEST(Ssh, TheNameBehindAnAlias) {
   EXPECT_EQ(host_name_of("user root\n"), "");
 }
 
-TEST(Copying, LinesThatFailSayWhy) {
-  const auto words = run_lines({"exit 0", "echo no room >&2; exit 1", "exit 3", "sleep 100"}, 0.3);
-  EXPECT_THAT(words, ElementsAre("", "no room", "exit code 3", HasSubstr("not done within 0.3 s")));
+std::vector<std::string> failures(const std::vector<Pipeline>& pipelines, double seconds = 60) {
+  std::vector<std::string> out;
+  for (const PipelineEnd& end : run_pipelines(pipelines, seconds)) out.push_back(end.good ? "" : end.why());
+  return out;
+}
+
+Pipeline shell(const std::string& script) { return {{{"/bin/sh", "-c", script}}}; }
+
+TEST(Programs, ThoseThatFailSayWhy) {
+  EXPECT_THAT(
+      failures({shell("exit 0"),
+                shell("echo no room >&2; exit 1"),
+                shell("exit 3"),
+                shell("sleep 100 & wait"),
+                {{{"/nowhere/rsync"}}}},
+               0.3),
+      ElementsAre("", "no room", "exit code 3", HasSubstr("not done within 0.3 s"), HasSubstr("/nowhere/rsync")));
+}
+
+TEST(Programs, APipelineIsAsGoodAsItsWorstProgram) {
+  EXPECT_THAT(
+      failures({{{{"/bin/sh", "-c", "echo a; exit 2"}, {"cat"}}}, {{{"echo", "a"}, {"/bin/sh", "-c", "cat; exit 3"}}}}),
+      ElementsAre("a", "a"));
+  const auto ends = run_pipelines({{{{"cat"}, {"tr", "a", "b"}, {"rev"}}, std::string(200'000, 'a') + "c"}}, 60);
+  EXPECT_TRUE(ends[0].good);
+  EXPECT_EQ(ends[0].output.size(), 200'001u + 3) << "more than a pipe holds; long lines are cut";
+  EXPECT_EQ(ends[0].output[0], 'c');
+}
+
+TEST(Programs, OthersAreServedMeanwhile) {
+  int served = 0;
+  run_pipelines({shell("sleep 0.3")}, 60, [&] { ++served; });
+  EXPECT_GE(served, 3);
 }
 
 TEST(Copying, TarBringsFilesWhateverTheirNames) {
@@ -95,19 +125,20 @@ TEST(Copying, TarBringsFilesWhateverTheirNames) {
   std::filesystem::create_directories(folder + "/from/a b");
   std::ofstream(folder + "/from/" + odd) << "content";
   // An ssh that runs the command here.
-  std::ofstream(folder + "/ssh") << "#!/bin/sh\nfor command do :; done\nexec /bin/sh -c \"$command\"\n";
+  std::ofstream(folder + "/ssh") << "#!/bin/sh\nfor command do :; done\nHOME=" << shell_quote(folder)
+                                 << " exec /bin/sh -c \"$command\"\n";
   std::filesystem::permissions(folder + "/ssh", std::filesystem::perms::owner_all);
   SshOptions ssh;
   ssh.program = folder + "/ssh";
-  const CopyJob job{"node1", folder + "/from", folder + "/to \"there\"", {odd}};
-  EXPECT_THAT(run_lines({tar_line(ssh, {"node1"}, job)}, 60), ElementsAre(""));
+  const CopyJob job{folder + "/from", folder + "/to \"there\"", {odd}};
+  EXPECT_THAT(failures({tar_copy(ssh, {"node1"}, job)}), ElementsAre(""));
   std::string text;
   std::getline(std::ifstream(job.target + "/" + odd), text);
   EXPECT_EQ(text, "content");
+  EXPECT_THAT(failures({tar_copy(ssh, {"node1"}, {job.base, job.target, {odd, "missing"}})}),
+              ElementsAre(HasSubstr("missing")));
 
-  EXPECT_THAT(run_lines({"HOME=" + shell_quote(folder) + "; export HOME; " +
-                         program_line(ssh, {"node1"}, job.target + "/" + odd, "$HOME/.cache/d/dtrain")},
-                        60),
+  EXPECT_THAT(failures({program_copy(ssh, {"node1"}, job.target + "/" + odd, "$HOME/.cache/d/dtrain")}),
               ElementsAre(""));
   std::getline(std::ifstream(folder + "/.cache/d/dtrain"), text);
   EXPECT_EQ(text, "content");

@@ -34,6 +34,7 @@ class SupervisorTest : public testing::Test {
     options_.notice = 10 * kMillisecond;
     options_.interrupt_grace = 100 * kMillisecond;
     options_.begun = true;
+    options_.first_pause = 10 * kMillisecond;
   }
   ~SupervisorTest() override {
     sigprocmask(SIG_SETMASK, &before_, nullptr);
@@ -45,7 +46,8 @@ class SupervisorTest : public testing::Test {
     SupervisedTask task;
     task.start.task = static_cast<uint32_t>(tasks_.size()) + 7;
     task.start.name = name;
-    task.start.words = {"-c", script, "sh"};  // further words are its arguments
+    task.start.words = {"-c", script};
+    task.again_words = {"-c", script, "sh", "--auto_resume"};  // further words are its arguments
     task.host = &host_;
     task.coordinator = coordinator;
     task.expendable = expendable;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "launch/task_end.h"
 
@@ -21,7 +22,8 @@ class TaskOutputTest : public testing::Test {
   TaskOutputTest() { options_.stream = std::tmpfile(); }
   ~TaskOutputTest() override { std::fclose(options_.stream); }
 
-  std::string shown() {
+  std::string shown(TaskOutput& output) {
+    output.flush();
     std::rewind(options_.stream);
     char buffer[4096];
     return std::string(buffer, std::fread(buffer, 1, sizeof(buffer), options_.stream));
@@ -44,7 +46,7 @@ TEST_F(TaskOutputTest, EachTaskHasItsColourAlways) {
   output.line("ps/0", "one", false);
   output.line("ps/0", "two", false);
   output.say("three");
-  const std::string text = shown();
+  const std::string text = shown(output);
   const std::string colour = text.substr(0, text.find('['));
   EXPECT_THAT(text, HasSubstr("\x1b[0m two\n"));
   ASSERT_GT(text.size(), 5u);
@@ -58,7 +60,34 @@ TEST_F(TaskOutputTest, OnlyWhatIsAskedForIsShownAndTheLauncherAlways) {
   output.line("worker/0", "no", false);
   output.line("worker/1", "yes", false);
   output.say("said");
-  EXPECT_EQ(shown(), "[worker/1] yes\n[launch] said\n");
+  EXPECT_EQ(shown(output), "[worker/1] yes\n[launch] said\n");
+}
+
+// As behind a pager, or after Ctrl-S.
+TEST_F(TaskOutputTest, ATerminalThatStandsStillKeepsNobodyWaiting) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::FILE* const stream = fdopen(ends[1], "w");
+  TaskOutputOptions options;
+  options.stream = stream;
+  std::string text;
+  {
+    TaskOutput output(options);
+    for (int i = 0; i < 100'000; ++i)
+      output.line("ps/0", std::string(100, 'x'), false);  // nobody reads, and it goes on
+    std::thread reader([&] {
+      char buffer[65536];
+      while (const ssize_t n = read(ends[0], buffer, sizeof(buffer))) text.append(buffer, static_cast<size_t>(n));
+    });
+    output.flush();
+    output.line("ps/0", "last", false);
+    output.flush();
+    std::fclose(stream);
+    reader.join();
+  }
+  close(ends[0]);
+  EXPECT_THAT(
+      text, testing::ContainsRegex("\n\\[launch\\] [0-9]+ lines are not shown: nobody read them\n\\[ps/0\\] last\n$"));
 }
 
 TEST_F(TaskOutputTest, LogsHaveWholeLinesOfAllAndAreAddedTo) {
@@ -74,7 +103,8 @@ TEST_F(TaskOutputTest, LogsHaveWholeLinesOfAllAndAreAddedTo) {
   std::stringstream text;
   text << std::ifstream(folder + "/worker-3.log").rdbuf();
   EXPECT_EQ(text.str(), "line 0\nline 1\n");
-  EXPECT_EQ(shown(), "");
+  TaskOutput output(options_);
+  EXPECT_EQ(shown(output), "");
   std::filesystem::remove_all(std::filesystem::path(folder).parent_path());
 }
 
