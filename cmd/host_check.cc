@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "bytes_text.h"
+#include "doctor/surroundings.h"
 #include "net/asio/bound_port.h"
 #include "net/asio/socket_address.h"
 #include "node/arithmetic.h"
@@ -25,7 +26,7 @@
 namespace dtrain::cmd {
 namespace {
 
-// "MemAvailable" of /proc/meminfo, in bytes.
+// A line of /proc/meminfo, in bytes.
 std::optional<double> memory_of(const std::string& key) {
   std::ifstream in("/proc/meminfo");
   std::string name, unit;
@@ -101,8 +102,12 @@ class HostCheck {
     const int64_t k = run.spec.train.micro_batch ? batch / *run.spec.train.micro_batch
                                                  : node::automatic_micro_batches(batch, what_.workers);
     const auto memory = node::estimate_memory(run, table, static_cast<uint32_t>(k), what_.workers);
-    const auto total = memory_of("MemTotal"), available = memory_of("MemAvailable");
+    auto total = memory_of("MemTotal"), available = memory_of("MemAvailable");
     if (!memory || !total || !available) return;
+    if (const auto group = doctor::control_group_limits({.files = files_}).memory) {  // a container's, a service's
+      total = std::min(*total, static_cast<double>(*group));
+      available = std::min(*available, *total);
+    }
     double needed = 0;
     for (const launch::PlannedTask& task : what_.tasks)
       needed += (task.computes ? memory->worker() : 0) + (task.serves ? memory->server() : 0);

@@ -1,5 +1,6 @@
 // The secret of a run: bytes that all its tasks hold and nobody else does. It signs, and that is all it does: it cannot
-// be printed, copied or compared, and its bytes are overwritten when it is destroyed. Any thread.
+// be printed, copied or compared, and its bytes are overwritten when it is destroyed. (Launchers hold it as text, to hand
+// it on.) Any thread.
 #pragma once
 
 #include <memory>

@@ -73,6 +73,13 @@ TEST(Place, TheFirstOfTheOrderWins) {
       << "it names no cluster";
 }
 
+// TF_CONFIG names tasks of a cluster of its own: beside one on the command line it has nothing to say.
+TEST(Place, AClusterOnTheCommandLineGoesBeforeTfConfig) {
+  const auto found = find_place(cluster_given("worker|a:1;b:1"), environment_of(all({kTorch, {{"TF_CONFIG", "{"}}})));
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(to_string(found->task->self), "/job:worker/task:1");
+}
+
 TEST(Place, NonsenseIsNotPassedOver) {
   EXPECT_THAT(error({}, all({kSlurmStep, {{"TF_CONFIG", "{"}}})),
               HasSubstr("TF_CONFIG in the environment: it is no JSON object"));

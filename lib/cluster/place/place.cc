@@ -25,8 +25,8 @@ bool names_task(const Given& given) { return !given.job.empty() && given.task >=
 
 // With a cluster on the command line only those count that number the tasks.
 bool decides(const Look& look, const Given& given) {
-  if (!look.there()) return false;
-  return !given.spec || !look.seat || (*look.seat)->numbered;
+  if (!look.there() || !given.spec) return look.there();
+  return look.source->numbers_tasks && (!look.seat || (*look.seat)->numbered);
 }
 
 std::string task_names(const ClusterSpec& spec) {

@@ -23,6 +23,8 @@ struct Source {
   Result<std::optional<Seat>> (*look)(const Environment& environment, const Wishes& wishes);
   // The cluster of a seat that `look` gave, of more than one task. An error where the environment does not tell it.
   Result<PlacedTask> (*cluster)(const Seat& seat, const Environment& environment, const Wishes& wishes);
+  // It says which of the tasks this is, whatever their cluster: so it has a say beside one that the user gives.
+  bool numbers_tasks = true;
 };
 
 extern const Source kTfConfig, kTorchrun, kOpenMpi, kSlurm;

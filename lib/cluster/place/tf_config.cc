@@ -98,6 +98,6 @@ Result<PlacedTask> cluster_of(const Seat& seat, const Environment&, const Wishes
 
 }  // namespace
 
-const Source kTfConfig{"TF_CONFIG", "TF_CONFIG", look, cluster_of};
+const Source kTfConfig{"TF_CONFIG", "TF_CONFIG", look, cluster_of, false};
 
 }  // namespace dtrain::cluster
