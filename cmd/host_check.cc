@@ -12,6 +12,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "bytes_text.h"
+#include "checkpoint/checkpoint_folder.h"
 #include "doctor/surroundings.h"
 #include "net/asio/bound_port.h"
 #include "net/asio/socket_address.h"
@@ -163,6 +164,12 @@ class HostCheck {
     reserved_.answer.ports.clear();
   }
 
+  bool resumable(const node::OutFolder& out) {
+    NullLog quiet;
+    const auto steps = checkpoint::CheckpointFolder(files_, out.checkpoints(), quiet).list();
+    return !steps || !steps->empty();
+  }
+
   // Last, since it makes the folder.
   void check_out(const node::RunDefinition& run) {
     if (!any(&launch::PlannedTask::coordinates)) return;
@@ -170,6 +177,11 @@ class HostCheck {
     if (!what_.resume && !what_.auto_resume) {
       if (const Status workers = node::can_start(run, what_.workers); !workers) return problem(workers.error());
       if (const Status made = out.create(files_); !made) return problem(made.error());
+    } else if (what_.resume && !resumable(out)) {
+      return problem(
+          ExitCode::kCheckpoint,
+          fmt::format("--resume: {} holds no complete checkpoint to go on from; start the run without --resume",
+                      out.checkpoints()));
     } else if (const Status made = under_code(ExitCode::kUsage, files_.make_directories(what_.out)); !made) {
       return problem(made.error());
     }

@@ -69,10 +69,10 @@ std::string store_path(FileSystem& files) {
                      program ? to_hex(sha256(*program)).substr(0, 16) : "unknown");
 }
 
-std::vector<std::string> cluster_words(const LaunchFlags& flags, const LaunchPlan& plan,
+std::vector<std::string> cluster_words(const SpecFlags& flags, const LaunchPlan& plan,
                                        const cluster::ClusterSpec& spec) {
   if (plan.given) return {"--cluster_text", plan.cluster_text};
-  std::vector<std::string> words = flags.spec.words();
+  std::vector<std::string> words = flags.words();
   words.insert(words.begin(), {"--cluster_spec", cluster::to_string(spec)});
   return words;
 }
@@ -275,7 +275,9 @@ class Launch {
       list += (list.empty() ? "" : ",") + cluster::to_string(place.address);
     }
     if (plan_.given) return *plan_.given;
-    return cluster::parse_host_lists(ps, workers, flags_.spec.options);
+    // Where all that is there holds parameters nothing can be done without; what could, was left out before.
+    if (ps.empty() && !spec_flags_.options.max_workers) spec_flags_.options.min_workers.reset();
+    return cluster::parse_host_lists(ps, workers, spec_flags_.options);
   }
 
   // One of the user's, or one that nobody has seen. Whoever wants to join by hand needs it in a file.
@@ -295,7 +297,7 @@ class Launch {
 
   Result<std::vector<launch::SupervisedTask>> tasks_of(const cluster::ClusterSpec& spec,
                                                        const std::vector<launch::GatheredHost>& hosts, bool split) {
-    const std::vector<std::string> cluster = cluster_words(flags_, plan_, spec);
+    const std::vector<std::string> cluster = cluster_words(spec_flags_, plan_, spec);
     std::vector<launch::SupervisedTask> tasks;
     for (const LaunchPlan::Place& place : plan_.tasks) {
       const auto beside = std::count_if(plan_.tasks.begin(), plan_.tasks.end(),
@@ -324,7 +326,7 @@ class Launch {
                              cluster::to_string(spec.address_of(spec.coordinator()))));
     if (!spec.elastic()) return;
     std::vector<std::string> words =
-        plan_.given ? std::vector<std::string>{"--cluster", flags_.cluster} : cluster_words(flags_, plan_, spec);
+        plan_.given ? std::vector<std::string>{"--cluster", flags_.cluster} : cluster_words(spec_flags_, plan_, spec);
     output.say(fmt::format("other workers join with: dtrain run {} {} --secret_file {} --job_name worker --task_id N",
                            launch::shell_quote(flags_.run.run_file.file), launch::shell_quote(words),
                            launch::shell_quote(secret_file_)));
@@ -333,6 +335,7 @@ class Launch {
   const LaunchFlags& flags_;
   RealFileSystem files_;
   SteadyClock clock_;
+  SpecFlags spec_flags_ = flags_.spec;
   LaunchPlan plan_;
   std::string out_, secret_, secret_file_;
 };

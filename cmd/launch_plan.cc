@@ -1,8 +1,11 @@
 #include "launch_plan.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -11,6 +14,8 @@
 #include "launch/hostfile.h"
 #include "launch/programs.h"
 #include "net/asio/socket_address.h"
+#include "net/asio/unique_fd.h"
+#include "process.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -55,6 +60,23 @@ std::vector<std::string> addresses_of(const launch::SshOptions& options,
   return out;
 }
 
+// A pipe will do: `scontrol show hostnames | dtrain launch … --hostfile /dev/stdin`.
+Result<std::string> read_hostfile(const std::string& path) {
+  const auto failed = [&](const std::string& why) {
+    return fail(ExitCode::kUsage, fmt::format("the hostfile cannot be read: {}: {}", path, why));
+  };
+  const net::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) return failed(std::strerror(errno));
+  std::string text;
+  char buffer[64 * 1024];
+  for (ssize_t n; (n = read(fd.get(), buffer, sizeof(buffer))) != 0;) {
+    if (n < 0) return failed(std::strerror(errno));
+    text.append(buffer, static_cast<size_t>(n));
+    if (text.size() > kLargestFile) return failed("it is too large for one");
+  }
+  return text;
+}
+
 class Planner {
  public:
   explicit Planner(const LaunchFlags& flags) : flags_(flags) {}
@@ -70,6 +92,12 @@ class Planner {
       DTRAIN_TRY(from_numbers());
     }
     mark_roles();
+    const std::string& ssh = flags_.ssh.program;
+    if (!plan_.here() && !in_path(ssh))
+      return fail(ExitCode::kUsage,
+                  fmt::format("there is no program '{}' here, by which other hosts are reached: install "
+                              "openssh-client, or name it by --ssh",
+                              ssh));
     return std::move(plan_);
   }
 
@@ -100,10 +128,8 @@ class Planner {
   }
 
   Status from_hostfile() {
-    RealFileSystem files;
-    auto text = under_code(ExitCode::kUsage, files.read_file(flags_.hostfile, kLargestFile));
-    if (!text) return fail(ExitCode::kUsage, fmt::format("the hostfile cannot be read: {}", text.error().message));
-    DTRAIN_TRY_ASSIGN(const auto entries, launch::parse_hostfile(*text, flags_.hostfile));
+    DTRAIN_TRY_ASSIGN(const std::string text, read_hostfile(flags_.hostfile));
+    DTRAIN_TRY_ASSIGN(const auto entries, launch::parse_hostfile(text, flags_.hostfile));
     DTRAIN_TRY_ASSIGN(const auto placed, launch::place_tasks(entries, flags_.workers, std::max(flags_.ps, 0)));
     const std::vector<std::string> addresses = addresses_of_entries(entries);
     for (const launch::PlacedHostTask& task : placed) {
@@ -113,7 +139,7 @@ class Planner {
     }
     // A loopback address means another machine on each of them.
     for (const auto& place : plan_.tasks)
-      if (is_loopback(place.address.host) && plan_.hosts.size() > 1 && plan_.hosts[place.host].here)
+      if (is_loopback(place.address.host) && !plan_.here() && plan_.hosts[place.host].here)
         return fail(ExitCode::kUsage,
                     fmt::format("{}: {} is this machine for itself alone, and other hosts have tasks too: name it as "
                                 "they know it, or add address=ADDRESS",

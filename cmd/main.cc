@@ -31,7 +31,8 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& wo
   std::vector<std::string> flags, commands;
   for (const CLI::Option* option : scope.get_options())
     if (!option->get_lnames().empty()) flags.push_back(option->get_lnames().front());
-  for (const Command* command : kCommands) commands.emplace_back(command->name);
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App* a) { return !a->get_group().empty(); }))
+    commands.push_back(command->get_name());
   for (const std::string& word : words) {
     if (word.rfind("--", 0) == 0) {
       const std::string near = nearest(option_flag(word), flags);

@@ -8,6 +8,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -143,6 +144,22 @@ uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterS
   for (const cluster::Task& worker : spec.workers())
     here += spec.listed(worker) && spec.address_of(worker).host == spec.address_of(self).host;
   return std::max(1u, std::thread::hardware_concurrency() / std::max(1u, here));
+}
+
+bool in_path(const std::string& program) {
+  const auto runs = [](const std::string& file) {
+    struct stat status {};
+    return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(file.c_str(), X_OK) == 0;
+  };
+  if (program.find('/') != std::string::npos) return runs(program);
+  const char* path = std::getenv("PATH");
+  const std::string all = path ? path : "/usr/bin:/bin";
+  for (size_t begin = 0; begin <= all.size();) {
+    const size_t end = std::min(all.find(':', begin), all.size());
+    if (runs(all.substr(begin, end - begin) + "/" + program)) return true;
+    begin = end + 1;
+  }
+  return false;
 }
 
 void forget_flags_of_environment() {

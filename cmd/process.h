@@ -49,6 +49,9 @@ uint32_t offered_threads(const config::TrainSpec& train, const cluster::ClusterS
 // The variables of this process's environment.
 cluster::Environment process_environment();
 
+// Whether there is such a program: a path, or a name in the PATH.
+bool in_path(const std::string& program);
+
 // Takes every DTRAIN_ variable out of the environment: of a process whose children are told by flags what to do.
 void forget_flags_of_environment();
 

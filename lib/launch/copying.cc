@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "launch/shell_quote.h"
 
 namespace dtrain::launch {
@@ -39,10 +41,13 @@ Pipeline tar_copy(const SshOptions& ssh, const SshTarget& to, const CopyJob& job
 Pipeline program_copy(const SshOptions& ssh, const SshTarget& to, const std::string& program,
                       const std::string& place) {
   const std::string path = "\"$HOME\"/" + shell_quote(place.substr(6));
+  // A connection that is cut looks there like the end of the file.
+  std::error_code unknown;
+  const auto size = std::filesystem::file_size(program, unknown);
   const std::string script = fmt::format(
-      "umask 077; p={}; mkdir -p \"$(dirname \"$p\")\" && cat > \"$p.$$\" && chmod 700 \"$p.$$\" && mv -f \"$p.$$\" "
-      "\"$p\"",
-      path);
+      "umask 077; p={}; mkdir -p \"$(dirname \"$p\")\" && cat > \"$p.$$\" && test \"$(wc -c < \"$p.$$\")\" -eq {} && "
+      "chmod 700 \"$p.$$\" && mv -f \"$p.$$\" \"$p\" || {{ rm -f \"$p.$$\"; exit 1; }}",
+      path, unknown ? 0 : size);
   return {{ssh_command(ssh, to, "exec /bin/sh -c " + shell_quote(script))}, std::nullopt, program};
 }
 

@@ -15,9 +15,13 @@ namespace {
 
 constexpr int kSshFailed = 255;
 
+// What others say, for a terminal: one line, without characters that control it.
 std::string one_line(const std::string& words) {
   std::string out = words;
-  std::replace(out.begin(), out.end(), '\n', ' ');
+  constexpr size_t kLongest = 2000;
+  if (out.size() > kLongest) out = out.substr(0, kLongest) + "…";
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = c == '\n' ? ' ' : '?';
   return out;
 }
 
@@ -40,8 +44,8 @@ void take_answer(GatheredHost& gathered, const Preparation& question, double pat
                    gathered.host->lost()
                        ? "the connection ended while it looked whether its tasks can run"
                        : fmt::format("it did not say within {:g} s whether its tasks can run", patience));
-  gathered.warnings = answer->warnings;
-  for (const Problem& said : answer->problems) problem(code_of(said.code), said.text);
+  for (const std::string& warning : answer->warnings) gathered.warnings.push_back(one_line(warning));
+  for (const Problem& said : answer->problems) problem(code_of(said.code), one_line(said.text));
   if (!gathered.problems.empty()) return;
   bool fits = answer->ports.size() == question.tasks.size();
   for (size_t n = 0; fits && n < question.tasks.size(); ++n) {
@@ -147,7 +151,7 @@ class Gathering {
       if (host.greeting()->version != options_.version)
         problem(i, ExitCode::kUsage,
                 fmt::format("dtrain there is {}, here it is {}: install the same one, or let --sync bring this one",
-                            host.greeting()->version, options_.version));
+                            one_line(host.greeting()->version), options_.version));
       return;
     }
     if (!host.lost() || !host.end())
@@ -160,7 +164,10 @@ class Gathering {
                                  "name its path by --remote_dtrain{}",
                                  options_.remote_program.empty() ? " in the PATH" : " at " + options_.remote_program,
                                  said.empty() ? "" : " (" + said + ")"));
-    const std::string words = said.empty() ? to_string(*host.end()) : said;
+    const std::string words = !said.empty() ? said
+                              : host.end()->is(static_cast<ExitCode>(kSshFailed))
+                                  ? "ssh ended without a word; dtrain may have crashed there: does it run by hand?"
+                                  : to_string(*host.end());
     if (!host.end()->is(static_cast<ExitCode>(kSshFailed)))
       return problem(i, ExitCode::kUsage,
                      fmt::format("dtrain there does not start ({}): {}; does it run there by hand? (--sync does not "

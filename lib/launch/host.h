@@ -42,6 +42,8 @@ class Host {
   virtual void descriptors(std::vector<pollfd>& out) const = 0;
   // Reads and writes what can be, and tells what has happened. To be called at least every second.
   virtual void work(HostEvents& events) = 0;
+  // Gives it up where tasks still run that were to be killed: they count as ended, and end with the connection.
+  virtual void abandon(HostEvents& events) = 0;
   // No longer there: what was started on it has ended for its launcher.
   virtual bool lost() const = 0;
 };

@@ -71,6 +71,9 @@ class LineParser {
     host_ = word.substr(0, colon);
     if (v6_) host_ = word.substr(0, begin) + word.substr(begin + 1, bracket - begin - 1);
     if (host_.size() == begin) return wrong(fmt::format("'{}' names no host", word));
+    if (begin == 1) return wrong(fmt::format("'{}' names no user before the '@'", word));
+    if (std::any_of(word.begin(), word.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+      return wrong("the name of a host holds a character that controls terminals");
     if (host_[begin] == '-') return wrong(fmt::format("'{}' is no name of a host", word));
     if (colon == std::string::npos) return {};
     const auto port = number(std::string_view(word).substr(colon + 1), 1, 65535);
@@ -117,6 +120,7 @@ Result<std::vector<HostEntry>> parse_hostfile(std::string_view text, const std::
   std::vector<HostEntry> hosts;
   std::map<std::string, int> seen;  // host and port → line
   int line_number = 0;
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // what some editors begin a file with
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     ++line_number;

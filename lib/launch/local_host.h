@@ -22,6 +22,7 @@ class LocalHost final : public Host {
   void signal(uint32_t task, int number) override;
   void descriptors(std::vector<pollfd>& out) const override;
   void work(HostEvents& events) override;
+  void abandon(HostEvents&) override {}  // the kernel kills them
   bool lost() const override { return false; }
 
   bool any_running() const { return !children_.empty(); }

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "launch/signal_watch.h"
 
 namespace dtrain::launch {
 namespace {
@@ -62,6 +63,8 @@ std::vector<PipelineEnd> run_pipelines(const std::vector<Pipeline>& pipelines, d
                                        const std::function<void()>& serve) {
   const SteadyClock clock;
   const Instant deadline = clock.now() + static_cast<Nanoseconds>(seconds * kSecond);
+  // A signal that ends this process ends them first, with all that they have started.
+  std::optional<SignalWatch> signals(std::in_place);
   std::vector<Running> all(pipelines.size());
   for (size_t i = 0; i < pipelines.size(); ++i) start(pipelines[i], all[i]);
   const auto is_running = [](const Running& r) {
@@ -82,7 +85,15 @@ std::vector<PipelineEnd> run_pipelines(const std::vector<Pipeline>& pipelines, d
       if (is_running(running) && running.failure.empty() && clock.now() > deadline)
         running.failure = fmt::format("not done within {:g} s", seconds);
     }
+    wait.push_back({signals->fd(), POLLIN, 0});
     poll(wait.data(), wait.size(), 50);
+    if (const int number = signals->next()) {
+      for (Running& running : all)
+        for (Child& child : running.children) child.signal_group(SIGKILL);
+      signals.reset();
+      raise(number);
+      signals.emplace();  // it is one that this process lives on after
+    }
     if (serve) serve();
   }
   std::vector<PipelineEnd> ends;

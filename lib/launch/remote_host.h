@@ -27,6 +27,9 @@ class RemoteHost final : public Host {
   void signal(uint32_t task, int number) override;
   void descriptors(std::vector<pollfd>& out) const override;
   void work(HostEvents& events) override;
+  void abandon(HostEvents& events) override {
+    if (!lost_ && !running_.empty()) lose("it does not kill its tasks", events);
+  }
   bool lost() const override { return lost_; }
 
   // The agent's first word; nothing before it has come.

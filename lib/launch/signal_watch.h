@@ -12,7 +12,11 @@ class SignalWatch {
   SignalWatch() {
     sigset_t set;
     sigemptyset(&set);
-    for (int s : {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD}) sigaddset(&set, s);
+    for (int s : {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD}) {
+      struct sigaction now {};
+      // Who is started under nohup is not to hear of a hang-up.
+      if (s == SIGCHLD || sigaction(s, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) sigaddset(&set, s);
+    }
     sigprocmask(SIG_BLOCK, &set, &before_);
     fd_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
   }

@@ -12,6 +12,7 @@ namespace dtrain::launch {
 namespace {
 
 constexpr size_t kRememberedLines = 12;
+constexpr Nanoseconds kAnswer = 1500 * kMillisecond;  // for a host to say that it has killed its tasks
 
 bool lost_others(const TaskEnd& end) { return end.is(ExitCode::kPeerLost); }
 // Killed, with its machine or by itself, told to leave, or cut off.
@@ -96,6 +97,8 @@ void Supervisor::watch(SignalWatch& signals) {
     start_due();
     if (ask_at_ && clock_.now() >= *ask_at_) ask_to_end();
     if (killing()) signal_all(SIGKILL);
+    if (kill_at_ && clock_.now() >= *kill_at_ + kAnswer)
+      for (Host* host : hosts_) host->abandon(*this);
   }
 }
 
@@ -158,10 +161,17 @@ bool Supervisor::start_again(Watched& watched) {
   return true;
 }
 
-bool Supervisor::run_can_start_again() const {
-  if (!first_failure_ || interrupted_ || run_is_done() || restarts_ >= options_.max_restarts) return false;
-  return worth_another_try(tasks_[*first_failure_].end) &&
-         std::none_of(tasks_.begin(), tasks_.end(), [](const Watched& w) { return w.task.host->lost(); });
+bool Supervisor::run_can_start_again() {
+  if (!first_failure_ || interrupted_ || run_is_done() || restarts_ >= options_.max_restarts ||
+      !worth_another_try(tasks_[*first_failure_].end))
+    return false;
+  const auto gone = std::find_if(tasks_.begin(), tasks_.end(), [](const Watched& w) { return w.task.host->lost(); });
+  if (gone == tasks_.end()) return true;
+  output_.say(
+      fmt::format("the run is not started again: {} has a part in it, and the connection to it is gone; launch it "
+                  "again with --auto_resume",
+                  gone->task.host->name()));
+  return false;
 }
 
 // Whether the run can go on after this end: of a worker without parameters that was killed, was told to leave, or has
@@ -184,6 +194,8 @@ bool Supervisor::run_is_done() const {
 void Supervisor::handle_interrupt(int number) {
   // Tasks on other hosts would take a launcher that stands still for dead.
   if (number == SIGTSTP) return output_.say("a launcher cannot be suspended; Ctrl-C ends the run with a checkpoint");
+  if (number == SIGHUP)
+    output_.say("the terminal is gone: everything is ended (nohup lets a launch outlive its terminal)");
   if (interrupted_ || number == SIGHUP) {
     signal_all(SIGKILL);
     for (Watched& w : tasks_) w.start_at.reset();

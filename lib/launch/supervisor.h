@@ -66,7 +66,7 @@ class Supervisor final : HostEvents {
   bool start_again(Watched& watched);
   void start_due();
   Nanoseconds pause() const;  // before the restart that was counted last
-  bool run_can_start_again() const;
+  bool run_can_start_again();
   void ask_to_end();  // once: a second signal would end the coordinator without a checkpoint
   void signal_all(int number);
   bool is_expendable(const Watched& watched) const;

@@ -3,6 +3,7 @@
 // it. What is too much for the queue is left out, and counted; logs have it.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <map>
@@ -26,7 +27,9 @@ struct TaskOutputOptions {
 class TaskOutput {
  public:
   explicit TaskOutput(TaskOutputOptions options);
-  ~TaskOutput();  // what waits is written first
+  // What waits is written first, where somebody reads it within a second. The stream stays open for as long as the
+  // process where nobody does.
+  ~TaskOutput();
 
   // Makes the folder and the logs of these tasks; what an earlier life left there is kept, and added to.
   Status open_logs(const std::vector<std::string>& tasks);
@@ -35,8 +38,8 @@ class TaskOutput {
   void line(const std::string& task, const std::string& text, bool rewrite);
   // A line of the launcher's own: always shown.
   void say(const std::string& text);
-  // Returns when everything so far has been written.
-  void flush();
+  // True when everything so far has been written.
+  bool flush(std::chrono::milliseconds patience = std::chrono::seconds(1));
   const std::string& log_folder() const { return options_.log_folder; }
 
  private:
@@ -50,13 +53,18 @@ class TaskOutput {
   std::map<std::string, std::unique_ptr<std::FILE, Close>> logs_;
   bool rewriting_ = false;  // the terminal's line holds a progress bar
 
-  // Of the thread that writes.
-  void write_queue();
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string queue_;
   size_t left_out_ = 0;  // lines, since the last that fitted
-  bool writing_ = false, ending_ = false;
+
+  // What the two threads share; the writer may outlive this object.
+  struct Queue {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::string text;
+    bool writing = false, ending = false;
+  };
+  static bool write_log(std::FILE& log, const std::string& text);
+  static void write_queue(const std::shared_ptr<Queue>& queue, std::FILE* stream);
+  std::shared_ptr<Queue> queue_;
   std::thread writer_;
 };
 

@@ -23,7 +23,7 @@ class TaskOutputTest : public testing::Test {
   ~TaskOutputTest() override { std::fclose(options_.stream); }
 
   std::string shown(TaskOutput& output) {
-    output.flush();
+    EXPECT_TRUE(output.flush(std::chrono::seconds(60)));
     std::rewind(options_.stream);
     char buffer[4096];
     return std::string(buffer, std::fread(buffer, 1, sizeof(buffer), options_.stream));
@@ -79,15 +79,29 @@ TEST_F(TaskOutputTest, ATerminalThatStandsStillKeepsNobodyWaiting) {
       char buffer[65536];
       while (const ssize_t n = read(ends[0], buffer, sizeof(buffer))) text.append(buffer, static_cast<size_t>(n));
     });
-    output.flush();
+    EXPECT_TRUE(output.flush(std::chrono::seconds(60)));
     output.line("ps/0", "last", false);
-    output.flush();
+    EXPECT_TRUE(output.flush(std::chrono::seconds(60)));
     std::fclose(stream);
     reader.join();
   }
   close(ends[0]);
   EXPECT_THAT(
       text, testing::ContainsRegex("\n\\[launch\\] [0-9]+ lines are not shown: nobody read them\n\\[ps/0\\] last\n$"));
+}
+
+TEST_F(TaskOutputTest, AFullDiskEndsTheLogAndNothingElse) {
+  const std::string folder = testing::TempDir() + "full-" + std::to_string(getpid());
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink("/dev/full", folder + "/ps-0.log");
+  options_.log_folder = folder;
+  TaskOutput output(options_);
+  ASSERT_TRUE(output.open_logs({"ps/0"}));
+  output.line("ps/0", "one", false);
+  output.line("ps/0", "two", false);
+  EXPECT_EQ(shown(output),
+            "[launch] the log of ps/0 in " + folder + " ends here: No space left on device\n[ps/0] one\n[ps/0] two\n");
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(TaskOutputTest, LogsHaveWholeLinesOfAllAndAreAddedTo) {

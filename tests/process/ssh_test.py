@@ -325,6 +325,14 @@ class Hostfiles(SshTest):
         self.assertRegex(p.err, says)
         self.assertFalse(os.path.exists(self.path("out")))
 
+    def test_what_is_no_name(self):
+        self.refused("no\0de1\n", "hosts.txt:1: error: .*controls terminals")
+        self.refused("@node1\n", "hosts.txt:1: error: '@node1' names no user")
+
+    def test_a_pipe(self):
+        p = self.launched("--workers", 2, hostfile="/dev/stdin", expect=2)  # /dev/null
+        self.assertIn("/dev/stdin names no host", p.err)
+
     def test_missing(self):
         self.refused(None, "the hostfile cannot be read: .*hosts.txt.*No such file")
 
@@ -488,6 +496,15 @@ class Liars(SshTest):
         self.refused("if kind == 'prepared':\n    while True: sys.stdout.write('x' * 100000)",
                      "node1: the connection ended while it looked", 4)
 
+    def test_a_host_that_floods_and_kills_nothing(self):
+        p = self.with_lie("if kind == 'ready':\n    while True: say(type='line', task=m['task'], text='x' * 1000, rewrite=False)")
+        p.says("xxxx")
+        p.signal(signal.SIGINT)
+        p.says("interrupted")
+        p.signal(signal.SIGINT)
+        self.assertEqual(p.wait(20), 130)
+        self.assert_no_process_left(WITHIN)
+
     def test_a_look_that_takes_its_time(self):
         p = self.with_lie("if kind == 'prepared': time.sleep(6)\nif kind == 'alive': pass")
         self.assertEqual(p.wait(), 0, p.err)
@@ -503,9 +520,37 @@ class Patience(SshTest):
         p = self.launch("--workers", 2, "--ps", 1, "--sync_data", env={"PATH": self.path("tools") + ":" + os.environ["PATH"]})
         self.assertEqual(p.wait(), 0, p.err)
 
+    def test_a_program_that_was_cut_is_no_program(self):
+        """A connection that ends in the middle looks there like the end of the file."""
+        home = self.hosts.homes[0]
+        broken = cluster.write(self.path("ssh"), "#!/bin/sh\ncase \"$*\" in *'cat >'*) head -c 100000 | ssh \"$@\"; exit 255;; esac\n"
+                                                 "exec ssh \"$@\"\n")
+        os.chmod(broken, 0o755)
+        other = cluster.write(self.path("bin", "dtrain") if os.makedirs(self.path("bin")) is None else "", "#!/bin/sh\nexit 2\n")
+        os.chmod(other, 0o755)
+        self.hosts.stop(0)
+        self.hosts.start(0, f"SetEnv HOME={home} PATH={self.path('bin')}:/usr/bin:/bin\nForceCommand "
+                            "eval \"$(printf %s \"$SSH_ORIGINAL_COMMAND\" | sed s:only-here:nowhere:g)\"")
+        os.mkdir(self.path("only-here"))
+        shutil.copy(cluster.DTRAIN, self.path("only-here", "dtrain"))
+        args = [self.path("only-here", "dtrain"), "launch", self.run_toml, "--hostfile", self.hostfile, "--ssh_config",
+                self.hosts.config, "--workers", "2", "--sync", "--out", self.path("out")]
+
+        def run(*more):
+            return subprocess.run([*args, *more], cwd=self.dir, env=self.environment(), stdin=subprocess.DEVNULL, text=True,
+                                  capture_output=True, timeout=cluster.PATIENCE)
+        cut = run("--ssh", broken)
+        self.assertEqual(cut.returncode, 2, cut.stderr)
+        self.assertIn("node1: dtrain cannot be copied there", cut.stderr)
+        [stored] = os.listdir(os.path.join(home, ".cache", "dtrain"))
+        self.assertEqual(os.listdir(os.path.join(home, ".cache", "dtrain", stored)), [], "nothing is left of it")
+        whole = run()
+        self.assertEqual(whole.returncode, 0, whole.stderr)
+
     def test_ctrl_c_during_a_copy(self):
         os.mkdir(self.path("tools"))
-        slow = cluster.write(self.path("tools", "rsync"), f"#!/bin/sh\n: > {self.path('copying')}\nexec sleep 1000 {self.dir}\n")
+        slow = cluster.write(self.path("tools", "rsync"), "#!/bin/sh\n"
+                             f": > {self.path('copying')}\n/bin/sh -c 'sleep 5; : {self.dir}' &\nexec sleep 1000 {self.dir}\n")
         os.chmod(slow, 0o755)
         for number in (signal.SIGINT, signal.SIGKILL):
             p = self.launch("--workers", 2, "--sync_data", env={"PATH": self.path("tools") + ":" + os.environ["PATH"]})
@@ -528,9 +573,7 @@ class Patience(SshTest):
         cluster.until(lambda: self.steps("out")[-1] > before, "it goes on")
         p.signal(signal.SIGINT)
         cluster.until(lambda: not self.tasks(), lambda: f"no task is left: {self.tasks()}", WITHIN)
-        while os.read(reader, 1 << 20):
-            pass
-        self.assertEqual(p.wait(), 130)
+        self.assertEqual(p.wait(20), 130, "also where nobody reads its last words")
 
 
 class OtherUsers(SshTest):
@@ -597,6 +640,23 @@ class Ends(SshTest):
     def test_a_launcher_that_is_killed(self):
         p = self.training()
         p.signal(signal.SIGKILL)
+        self.assert_no_process_left(WITHIN)
+
+    def test_nohup(self):
+        p = self.launch("--workers", 3, "--ps", 1, *LONG, within=["nohup"])
+        self.wait_for_step(p, "out", 2)
+        p.signal(signal.SIGHUP)
+        begin = self.steps("out")[-1]
+        cluster.until(lambda: self.steps("out")[-1] > begin + 20, "it goes on")
+        p.signal(signal.SIGINT)
+        self.assertEqual(p.wait(), 130, p.err)
+        self.assertTrue(self.checkpoints("out"))
+
+    def test_a_hang_up(self):
+        p = self.training()
+        p.signal(signal.SIGHUP)
+        self.assertEqual(p.wait(), 130, p.err)
+        self.assertIn("the terminal is gone", p.err)
         self.assert_no_process_left(WITHIN)
 
     def test_a_launcher_that_stands_still(self):
@@ -676,6 +736,8 @@ class Ends(SshTest):
         for n in range(rounds):
             with self.subTest(round=n, seed=seed):
                 shutil.rmtree(self.path("out"), ignore_errors=True)
+                for process in self.started:
+                    process.signal(signal.SIGKILL)  # of a round that failed
                 p = self.training()
                 victim = draw.choice(["task", "agent", "ssh", "session", "sshd", "launcher"])
                 if victim == "task":
@@ -693,9 +755,8 @@ class Ends(SshTest):
                     self.hosts.start(host)
                 else:
                     p.signal(signal.SIGKILL)
-                goes_on = victim == "task" and "goes on without" in self.verdict(p)
-                if goes_on:  # a worker: the run goes on, and is ended here
-                    p.signal(signal.SIGINT)
+                if victim != "launcher" and "goes on without" in self.verdict(p):
+                    p.signal(signal.SIGINT)  # workers alone were lost: the run goes on, and is ended here
                 p.wait()
                 self.assert_no_process_left(WITHIN)
                 ends[victim] = ends.get(victim, 0) + 1
@@ -704,7 +765,7 @@ class Ends(SshTest):
 
     def verdict(self, p):
         """What the launcher says of the first end that it sees."""
-        return p.says(r"(goes on without it|killed by signal 9 .*\n|lost: )").group(0)
+        return p.says(r"\[launch\] [^\n]*(killed by signal 9|lost: |exit code)[^\n]*\n").group(0)
 
 
 if __name__ == "__main__":
