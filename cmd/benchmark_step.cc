@@ -51,7 +51,7 @@ Status print_profile(const StepFlags& flags) {
   DTRAIN_TRY_ASSIGN(const auto run, read_timed_run(flags.setup, files));
   catch_signals();
   SteadyClock clock;
-  worker::OpProfile profile(clock, flags.setup.warmup * (run.spec.train.batch / *run.spec.train.micro_batch));
+  worker::OpProfile profile(clock, flags.setup.warmup, run.spec.train.batch / *run.spec.train.micro_batch);
   DTRAIN_TRY(time_steps(run, flags.setup, {}, Feed::kFixedBatch, &profile));
   omp_set_num_threads(flags.setup.threads);
   const ops::cpu::MachinePeak peak = ops::cpu::measure_peak();

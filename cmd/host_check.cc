@@ -45,6 +45,7 @@ class HostCheck {
     if (enter_folder()) {
       const auto definition = node::RunDefinition::read(what_.run_file, what_.set, files_);
       if (definition) {
+        check_same_run(*definition);
         check_data(*definition);
         check_memory(*definition);
       } else {
@@ -77,6 +78,14 @@ class HostCheck {
     return false;
   }
 
+  // A copy that is older than the launcher's would be trained without a word.
+  void check_same_run(const node::RunDefinition& run) {
+    if (what_.run_digest.empty() || what_.run_digest == to_hex(run.run_digest)) return;
+    problem(
+        ExitCode::kUsage,
+        fmt::format("{} or what it includes is another one there than here: --sync brings this one", what_.run_file));
+  }
+
   void check_data(const node::RunDefinition& run) {
     if (!any(&launch::PlannedTask::computes) && !any(&launch::PlannedTask::coordinates)) return;
     std::vector<std::string> named;
@@ -84,8 +93,10 @@ class HostCheck {
       if (access(file.path.c_str(), R_OK) == 0 || std::find(named.begin(), named.end(), file.path) != named.end())
         continue;
       named.push_back(file.path);
-      problem(ExitCode::kData, fmt::format("{}: error: '{}' cannot be read there: {}", to_string(file.at), file.path,
-                                           std::strerror(errno)));
+      const int error = errno;
+      problem(ExitCode::kData, fmt::format("{}: error: '{}' cannot be read there: {}{}", to_string(file.at), file.path,
+                                           std::strerror(error),
+                                           what_.folder.empty() || error != ENOENT ? "" : "; --sync_data brings it"));
     }
   }
 

@@ -31,7 +31,7 @@ namespace dtrain::cmd {
 namespace {
 
 // The files that every host needs to read the run, by what reading it here takes.
-Result<std::vector<std::string>> files_of_run(const LaunchFlags& flags, const node::RunDefinition& run) {
+Result<std::vector<std::string>> files_of_run(const LaunchFlags& flags) {
   std::vector<std::string> files;
   const auto read = [&files](const std::string& path) {
     files.push_back(path);
@@ -39,15 +39,15 @@ Result<std::vector<std::string>> files_of_run(const LaunchFlags& flags, const no
   };
   DTRAIN_TRY(config::load_file(flags.run.run_file.file, flags.run.run_file.set, read));
   if (!flags.run.init.empty()) files.push_back(flags.run.init);
-  if (flags.sync_data)
-    for (const auto& file : run.data_files()) files.push_back(file.path);
   return files;
 }
 
 // What lies below this folder goes below the hosts' one, all else to the same place.
-std::vector<launch::CopyJob> copies(const std::vector<std::string>& files, const std::string& remote_dir) {
+std::vector<launch::CopyJob> copies(const std::vector<std::string>& files, const std::string& remote_dir,
+                                    bool by_content) {
   const std::string here = std::filesystem::current_path().string();
-  launch::CopyJob below{here, remote_dir.empty() ? here : remote_dir, {}}, elsewhere{"/", "/", {}};
+  launch::CopyJob below{here, remote_dir.empty() ? here : remote_dir, {}, by_content};
+  launch::CopyJob elsewhere{"/", "/", {}, by_content};
   for (const std::string& file : files) {
     const std::string path = std::filesystem::absolute(file).lexically_normal().string();
     if (path.starts_with(here + "/"))
@@ -118,15 +118,16 @@ class Launch {
   Result<ExitCode> run() {
     DTRAIN_TRY(flags_.slurm.only_with_slurm());
     if (flags_.slurm.on) return launch_on_slurm(flags_);
-    DTRAIN_TRY(check_flags());
     if (flags_.run.resume && flags_.run.auto_resume)
       return fail(ExitCode::kUsage,
                   "give --resume or --auto_resume: the first wants a checkpoint, the second takes one");
     DTRAIN_TRY_ASSIGN(plan_, plan_launch(flags_));
+    DTRAIN_TRY(check_flags());
     // What is wrong with the run file is said here once, not by every task.
     DTRAIN_TRY_ASSIGN(const auto definition,
                       node::RunDefinition::read(flags_.run.run_file.file, flags_.run.run_file.set, files_));
     out_ = flags_.run.out_folder(definition.spec.name);
+    run_digest_ = to_hex(definition.run_digest);
     launch::TaskOutputOptions shown;
     shown.stream = stderr;
     shown.colour = isatty(STDERR_FILENO) && !std::getenv("NO_COLOR");
@@ -135,7 +136,7 @@ class Launch {
     launch::TaskOutput output(shown);
     DTRAIN_TRY(check_patterns());
 
-    plan_.ask_hosts(flags_, out_);
+    plan_.ask_hosts(flags_, out_, run_digest_);
     DTRAIN_TRY_ASSIGN(std::vector<launch::GatheredHost> hosts, gather_hosts(definition, output));
     DTRAIN_TRY(leave_out_missing(hosts, output));
     DTRAIN_TRY_ASSIGN(const cluster::ClusterSpec spec, spec_of(hosts));
@@ -153,7 +154,12 @@ class Launch {
     std::vector<launch::Host*> used;
     for (const launch::GatheredHost& host : hosts)
       if (host.host) used.push_back(host.host.get());
-    return launch::Supervisor(std::move(tasks), used, output, options).run();
+    const ExitCode end = launch::Supervisor(std::move(tasks), used, output, options).run();
+    const size_t home = plan_.tasks.front().host;
+    if (!plan_.hosts[home].here && flags_.run.progress != "never")
+      output.say(fmt::format("what the run has written is on {}, in {}", plan_.hosts[home].name,
+                             (std::filesystem::path(plan_.hosts[home].preparation.folder) / out_).string()));
+    return end;
   }
 
  private:
@@ -167,6 +173,11 @@ class Launch {
     if (!pod.image.empty() || !pod.name_space.empty() || !pod.memory.empty() || !pod.out_claim.empty() ||
         !pod.data_claims.empty())
       return fail(ExitCode::kUsage, "--image, --namespace, --memory, --out_claim and --data_claim are of --kubernetes");
+    if (plan_.here() &&
+        (flags_.sync || flags_.sync_data || !flags_.remote_dir.empty() || !flags_.remote_dtrain.empty()))
+      return fail(ExitCode::kUsage,
+                  "--sync, --sync_data, --remote_dir and --remote_dtrain are of hosts that are reached by ssh: give "
+                  "--hostfile or --cluster");
     if (!flags_.remote_dtrain.empty() && (flags_.sync || flags_.sync_data))
       return fail(ExitCode::kUsage,
                   "--sync brings dtrain to a place of its own: leave out --remote_dtrain, which names another");
@@ -201,8 +212,12 @@ class Launch {
     options.sync = flags_.sync || flags_.sync_data;
     if (!plan_.here()) options.store = store_path(files_);
     if (options.sync && !plan_.here()) {
-      DTRAIN_TRY_ASSIGN(const auto files, files_of_run(flags_, definition));
-      options.copies = copies(files, flags_.remote_dir);
+      DTRAIN_TRY_ASSIGN(const auto files, files_of_run(flags_));
+      options.copies = copies(files, flags_.remote_dir, true);
+      std::vector<std::string> data;
+      if (flags_.sync_data)
+        for (const auto& file : definition.data_files()) data.push_back(file.path);
+      for (launch::CopyJob& job : copies(data, flags_.remote_dir, false)) options.copies.push_back(std::move(job));
     }
     Notes notes(output);
     return launch::gather(plan_.hosts, options, notes, clock_);
@@ -244,7 +259,7 @@ class Launch {
   Status look_again(std::vector<launch::GatheredHost>& hosts) {
     if (plan_.tasks.front().coordinates) return {};
     plan_.tasks.front().coordinates = true;
-    plan_.ask_hosts(flags_, out_);
+    plan_.ask_hosts(flags_, out_, run_digest_);
     const size_t h = plan_.tasks.front().host;
     launch::Preparation& question = plan_.hosts[h].preparation;
     question.alone = hosts[h].alone;
@@ -337,7 +352,7 @@ class Launch {
   SteadyClock clock_;
   SpecFlags spec_flags_ = flags_.spec;
   LaunchPlan plan_;
-  std::string out_, secret_, secret_file_;
+  std::string out_, run_digest_, secret_, secret_file_;
 };
 
 }  // namespace

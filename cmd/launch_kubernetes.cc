@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
+#include <regex>
+#include <set>
 
 #include "base/file_system.h"
 #include "base/run_secret.h"
@@ -53,6 +54,33 @@ Result<std::pair<std::string, std::string>> claim_of(const std::string& text) {
   return std::pair(text.substr(0, colon), text.substr(colon + 1));
 }
 
+// What kubectl would refuse, or what would hide a pod's own files.
+Status check_names(const PodFlags& pod) {
+  static const std::regex kName("[a-z0-9]([-a-z0-9.]*[a-z0-9])?"), kQuantity("[0-9]+(\\.[0-9]+)?([EPTGMk]i?|Ki|m)?");
+  const auto check = [](const char* flag, const std::string& value, const std::regex& form,
+                        const char* example) -> Status {
+    if (value.empty() || (value.size() <= 253 && std::regex_match(value, form))) return {};
+    return fail(ExitCode::kUsage, fmt::format("{} '{}' is none: {}", flag, value, example));
+  };
+  DTRAIN_TRY(check("--namespace", pod.name_space, kName, "small letters, digits and '-', as in my-team"));
+  DTRAIN_TRY(check("--out_claim", pod.out_claim, kName, "the name of a PersistentVolumeClaim, as in my-claim"));
+  DTRAIN_TRY(check("--memory", pod.memory, kQuantity, "a quantity, as 4Gi or 1500Mi"));
+  DTRAIN_TRY(check("--storage", pod.storage, kQuantity, "a quantity, as 10Gi"));
+  std::set<std::string> paths;
+  for (const std::string& text : pod.data_claims) {
+    DTRAIN_TRY_ASSIGN(const auto claim, claim_of(text));
+    DTRAIN_TRY(check("--data_claim", claim.first, kName, "the name of a PersistentVolumeClaim, as in my-claim"));
+    if (claim.second == "/" || claim.second.starts_with("/etc/dtrain") || claim.second.starts_with("/var/lib/dtrain"))
+      return fail(
+          ExitCode::kUsage,
+          fmt::format("--data_claim '{}': {} is taken in a pod; choose another path, as /data", text, claim.second));
+    if (!paths.insert(claim.second).second)
+      return fail(ExitCode::kUsage,
+                  fmt::format("--data_claim '{}': another claim is at {} already", text, claim.second));
+  }
+  return {};
+}
+
 std::string spec_lines(const cluster::SpecOptions& options, bool of_workers) {
   std::string out;
   if (of_workers) {
@@ -84,6 +112,7 @@ Result<ExitCode> launch_on_kubernetes(const LaunchFlags& flags) {
     return fail(ExitCode::kUsage,
                 "--sync, --remote_…, --only, --log_dir and --out are of a launcher that starts tasks; pods "
                 "write into --out_claim, and kubectl logs shows what they print");
+  DTRAIN_TRY(check_names(flags.pod));
   if (flags.slurm.on) return fail(ExitCode::kUsage, "give --kubernetes or --slurm");
   DTRAIN_TRY(flags.slurm.only_with_slurm());
   RealFileSystem files;

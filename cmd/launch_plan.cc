@@ -204,12 +204,13 @@ bool LaunchPlan::here() const {
   return std::all_of(hosts.begin(), hosts.end(), [](const auto& host) { return host.here; });
 }
 
-void LaunchPlan::ask_hosts(const LaunchFlags& flags, const std::string& out) {
+void LaunchPlan::ask_hosts(const LaunchFlags& flags, const std::string& out, const std::string& run_digest) {
   launch::Preparation common;
   common.run_file = flags.run.run_file.file;
   common.set = flags.run.run_file.set;
   common.init = flags.run.init;
   common.out = out;
+  common.run_digest = run_digest;
   common.resume = flags.run.resume;
   common.auto_resume = flags.run.auto_resume;
   common.alone = here();

@@ -27,7 +27,7 @@ struct LaunchPlan {
   // All on this machine, without ssh.
   bool here() const;
   // What a host is to look at before the start, for each host.
-  void ask_hosts(const LaunchFlags& flags, const std::string& out);
+  void ask_hosts(const LaunchFlags& flags, const std::string& out, const std::string& run_digest);
 };
 
 Result<LaunchPlan> plan_launch(const LaunchFlags& flags);

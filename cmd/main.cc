@@ -36,6 +36,10 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& wo
   for (const std::string& word : words) {
     if (word.rfind("--", 0) == 0) {
       const std::string near = nearest(option_flag(word), flags);
+      if (near.empty() && scope.get_name() == "run" &&
+          (word.starts_with("--workers") || word.starts_with("--hostfile")))
+        return fmt::format("unknown flag '{}': dtrain launch starts workers, run is one process",
+                           word.substr(0, word.find('=')));
       return fmt::format("unknown flag '{}'{}", word.substr(0, word.find('=')),
                          near.empty() ? "" : fmt::format(" (did you mean '--{}'?)", near));
     }

@@ -24,7 +24,7 @@ bool is_backward(const std::string& op) { return op.find(".backward") != std::st
 
 class Rows {
  public:
-  explicit Rows(const OpProfile& profile) : steps_(static_cast<double>(std::max<int64_t>(profile.runs(), 1))) {}
+  explicit Rows(const OpProfile& profile) : steps_(profile.steps()) {}
 
   void add(const std::string& name, const OpProfile::Op& op, bool backward) {
     auto at = std::find_if(rows_.begin(), rows_.end(), [&](const Row& r) { return r.name == name; });
@@ -74,13 +74,13 @@ std::string layer_name(const graph::Network& network, int layer) {
 double step_ms(const OpProfile& profile) {
   double ns = static_cast<double>(profile.between());
   for (const OpProfile::Op& op : profile.ops()) ns += static_cast<double>(op.compute + op.hand_over);
-  return ns / kMillisecond / static_cast<double>(std::max<int64_t>(profile.runs(), 1));
+  return ns / kMillisecond / profile.steps();
 }
 
 double step_flops(const OpProfile& profile) {
   double flops = 0;
-  for (const OpProfile::Op& op : profile.ops()) flops += op.flops;
-  return flops;
+  for (const OpProfile::Op& op : profile.ops()) flops += op.flops * static_cast<double>(op.runs);
+  return flops / profile.steps();
 }
 
 }  // namespace
@@ -103,8 +103,7 @@ std::string profile_text(const OpProfile& profile, const graph::Network& network
       peak.bf16_gflops > 0 ? fmt::format(" (bf16 {:.1f})", peak.bf16_gflops) : "", peak.gbytes);
   text += heading("op");
   for (const Row& r : by_op.sorted()) text += line(r, step, peak);
-  const double between =
-      static_cast<double>(profile.between()) / kMillisecond / static_cast<double>(std::max<int64_t>(profile.runs(), 1));
+  const double between = static_cast<double>(profile.between()) / kMillisecond / profile.steps();
   text += fmt::format("{:<30} {:>5} {:>29.3f} {:>5.1f}%\n", "between steps", "", between, 100 * between / step);
   text += heading("layer");
   for (const Row& r : by_layer.sorted()) text += line(r, step, peak);
@@ -112,7 +111,7 @@ std::string profile_text(const OpProfile& profile, const graph::Network& network
 }
 
 std::string profile_json(const OpProfile& profile, const graph::Network& network, const ops::cpu::MachinePeak& peak) {
-  const double steps = static_cast<double>(std::max<int64_t>(profile.runs(), 1));
+  const double steps = profile.steps();
   nlohmann::ordered_json json{{"peak_gflops", peak.gflops},
                               {"peak_bf16_gflops", peak.bf16_gflops},
                               {"peak_gbytes", peak.gbytes},

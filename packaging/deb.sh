@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # Builds the Debian package of this tree, as it lies here, without network: build/deb/dtrain_VERSION_ARCH.deb. What it needs
-# must be installed (BUILD_PACKAGES and DEB_PACKAGES of packages.sh).
+# is installed first, where it is missing (as root, or by sudo).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source packaging/packages.sh
+
+# shellcheck disable=SC2086
+install_packages $BUILD_PACKAGES $DEB_PACKAGES
 
 version=$(sed -n 's/^project(dtrain VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 packaged=$(dpkg-parsechangelog -l packaging/debian/changelog -S Version)
@@ -10,6 +14,8 @@ packaged=$(dpkg-parsechangelog -l packaging/debian/changelog -S Version)
   echo "CMakeLists.txt has version $version, packaging/debian/changelog $packaged: make them one" >&2
   exit 2
 }
+
+echo "building the package (some minutes, all of it in build/deb/build.log)" >&2
 
 # The build wants debian/ at the root, and writes all over: in a copy.
 out=$PWD/build/deb

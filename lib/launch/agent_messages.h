@@ -59,6 +59,7 @@ struct Preparation {
   static constexpr const char* kType = "prepare";
   std::string folder;  // to run in
   std::string run_file, init, out;
+  std::string run_digest;  // of the run file as the launcher reads it, in digits
   std::vector<std::string> set;
   bool resume = false, auto_resume = false;
   uint32_t workers = 1, servers = 1;  // of the whole run
@@ -69,6 +70,7 @@ struct Preparation {
   static void fields(Self& m, Visitor&& v) {
     v("folder", m.folder);
     v("run_file", m.run_file);
+    v("run_digest", m.run_digest);
     v("init", m.init);
     v("out", m.out);
     v("set", m.set);

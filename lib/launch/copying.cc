@@ -25,10 +25,12 @@ Pipeline rsync_copy(const SshOptions& ssh, const SshTarget& to, const CopyJob& j
   const std::string host = v6 ? to.host.substr(0, user) + "[" + to.host.substr(user) + "]" : to.host;
   // Folders on the way are made where they are missing, and left as they are elsewhere. Of -e rsync takes the words
   // apart at blanks, and knows quotation marks.
-  return {{{"rsync", "--archive", "--no-owner", "--no-group", "--no-implied-dirs", "--recursive", "--protect-args",
-            "--mkpath", "--from0", "--files-from=-", "-e", shell_quote(ssh_words(ssh, to)), "--", job.base + "/",
-            host + ":" + job.target + "/"}},
-          list_of(job)};
+  std::vector<std::string> words{"rsync",       "--archive",      "--no-owner", "--no-group", "--no-implied-dirs",
+                                 "--recursive", "--protect-args", "--mkpath",   "--from0",    "--files-from=-"};
+  if (job.by_content) words.emplace_back("--checksum");
+  words.insert(words.end(),
+               {"-e", shell_quote(ssh_words(ssh, to)), "--", job.base + "/", host + ":" + job.target + "/"});
+  return {{std::move(words)}, list_of(job)};
 }
 
 Pipeline tar_copy(const SshOptions& ssh, const SshTarget& to, const CopyJob& job) {

@@ -13,6 +13,9 @@ namespace dtrain::launch {
 struct CopyJob {
   std::string base, target;
   std::vector<std::string> paths;
+  // Whether rsync reads both sides to see what has changed, rather than believing size and time: what is edited and
+  // launched within a second has the same.
+  bool by_content = false;
 };
 
 Pipeline rsync_copy(const SshOptions& ssh, const SshTarget& to, const CopyJob& job);

@@ -137,7 +137,9 @@ void Supervisor::handle_end(Watched& watched) {
   const bool may_lose = is_expendable(watched) && !first_failure_;
   if (may_lose && !run_is_done() && start_again(watched)) return;
   const bool lost = may_lose && others_are_left(watched);
-  output_.say(fmt::format("{}: {}{}", name_of(watched), to_string(end), lost ? "; the run goes on without it" : ""));
+  const bool by_launcher = killing() && end.kind == TaskEnd::Kind::kSignalled && end.value == SIGKILL;
+  output_.say(fmt::format("{}: {}{}", name_of(watched), by_launcher ? "ended by the launcher" : to_string(end),
+                          lost ? "; the run goes on without it" : ""));
   if (lost || run_is_done()) return;
   if (!killing()) worst_ = worse(worst_, end.code());
   if (!first_failure_) {

@@ -197,7 +197,7 @@ TEST_F(SupervisorTest, WhoeverIsLeftWhenTheRunIsDoneIsKilled) {
   task("worker/0", "kill -STOP $$", false, true);
   task("worker/1", "exit 0", false, true);
   EXPECT_EQ(run(), ExitCode::kDone);
-  EXPECT_THAT(text_, HasSubstr("worker/0: killed by signal 9"));
+  EXPECT_THAT(text_, HasSubstr("worker/0: ended by the launcher"));
   EXPECT_THAT(text_, Not(HasSubstr("first failure")));
 }
 

@@ -114,5 +114,12 @@ TEST(Torchrun, WhatCannotBeIsRefused) {
   EXPECT_THAT(error(with(kTask, {{"MASTER_ADDR", "a;b"}})), HasSubstr("'a;b' is no name and no address"));
 }
 
+// N tasks of it would each train by itself, without a word.
+TEST(Torchrun, HalfALaunchIsNone) {
+  EXPECT_THAT(error({{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}}), HasSubstr("MASTER_ADDR and WORLD_SIZE, but no RANK"));
+  EXPECT_THAT(error({{"RANK", "0"}, {"MASTER_ADDR", "a"}}), HasSubstr("MASTER_ADDR and RANK, but no WORLD_SIZE"));
+  EXPECT_FALSE(place({{"RANK", "0"}}).task) << "it may be anybody's";
+}
+
 }  // namespace
 }  // namespace dtrain::cluster

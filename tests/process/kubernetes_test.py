@@ -74,6 +74,13 @@ class Manifests(KubernetesTest):
                            (["--image", "i", "--workers", 1, "--hostfile", "h"], "leave out"),
                            (["--image", "i", "--workers", 1, "--data_claim", "d"], "photos:/data/photos"),
                            (["--image", "i", "--workers", 1, "--env", "=3"], "NAME=VALUE"),
+                           (["--image", "i", "--workers", 1, "--namespace", "A b"], "--namespace 'A b'"),
+                           (["--image", "i", "--workers", 1, "--memory", "lots"], "4Gi"),
+                           (["--image", "i", "--workers", 1, "--storage", "-5Gi"], "10Gi"),
+                           (["--image", "i", "--workers", 1, "--data_claim", "x:/"], "choose another path"),
+                           (["--image", "i", "--workers", 1, "--data_claim", "x:/d", "--data_claim", "y:/d"], "already"),
+                           (["--image", "i", "--workers", 1, "--slurm"], "--kubernetes or --slurm"),
+                           (["--image", "i", "--workers", 1, "--only", "ps"], "kubectl logs"),
                            (["--image", "i", "--workers", 1, "--resume"], "--out_claim")):
             p = self.dtrain("launch", self.run_toml, "--kubernetes", *args, expect=2)
             self.assertIn(says, p.err)

@@ -293,6 +293,28 @@ class Checks(SshTest):
                      "{type='linear',units=10},{type='softmax_cross_entropy'}]", expect=2,
                      says=["node1: its 1 task takes .* of memory; there is "])
 
+    def test_another_run_file_on_a_host(self):
+        """A copy that is older than the launcher's is not trained without a word."""
+        there = self.path("there")
+        os.mkdir(there)
+        for name in ("images.idx", "labels.idx", "run.toml"):
+            shutil.copy(self.path(name), there)
+        cluster.write(self.path("run.toml"), cluster.RUN.replace("lr = 0.002", "lr = 0.003"))
+        args = ["--workers", 2, "--remote_dir", there]
+        p = self.launched(*args, run="run.toml", expect=2)
+        self.assertRegex(p.err, "node1: run.toml or what it includes is another one there than here: --sync brings this one")
+        p = self.launched(*args, "--sync", run="run.toml")
+        self.assertEqual(self.model_hash("out"), self.train(out="one"))
+
+    def test_flags_of_others(self):
+        """A flag that does nothing is refused rather than passed over."""
+        for flags, says in ((["--image", "i"], "of --kubernetes"), (["--sync"], "reached by ssh"), (["--nodes", 2], "--slurm"),
+                            (["--remote_dir", "/"], "reached by ssh")):
+            p = self.dtrain("launch", self.run_toml, "--workers", 1, "--out", self.path("out"), *flags, expect=2)
+            self.assertIn(says, p.err)
+        p = self.dtrain("run", self.run_toml, "--workers", 2, expect=2)
+        self.assertIn("dtrain launch starts workers", p.err)
+
     def test_mistakes_in_the_run_file_are_said_once(self):
         p = self.refused("--workers", 4, "--set", "train.btach=3", expect=2, says=["btach.*did you mean 'batch'"])
         self.assertEqual(p.err.count("unknown key"), 1)
@@ -310,6 +332,7 @@ class Checks(SshTest):
         self.assertRegex(p.err, "node1: .* holds a run already")
         hostfile = cluster.write(self.path("h"), "node1 slots=3\nnode2 slots=2 role=worker\n")
         p = self.launched("--workers", 4, "--ps", 1, "--min_workers", 2, hostfile=hostfile)
+        self.assertIn(f"what the run has written is on node1, in {self.path('out')}", p.err)
         self.assertRegex(p.err, r"these hosts are left out:\n\[launch\]   node2: not reached")
         self.assertEqual(self.model_hash("out"), want)
 

@@ -15,8 +15,15 @@ tl::unexpected<Error> bad(const std::string& what, const std::string& remedy) {
 }
 
 Result<std::optional<Seat>> look(const Environment& environment, const Wishes&) {
-  if (!variable(environment, "RANK") || !variable(environment, "WORLD_SIZE")) return std::optional<Seat>();
   const std::string remedy = "Set RANK and WORLD_SIZE as torchrun does, or unset them";
+  const bool rank_there = variable(environment, "RANK").has_value();
+  const bool size_there = variable(environment, "WORLD_SIZE").has_value();
+  // One alone may be somebody else's; with MASTER_ADDR it is a launch that is not complete, and N solo runs otherwise.
+  if (rank_there != size_there && variable(environment, "MASTER_ADDR"))
+    return bad(fmt::format("there are MASTER_ADDR and {}, but no {}", rank_there ? "RANK" : "WORLD_SIZE",
+                           rank_there ? "WORLD_SIZE" : "RANK"),
+               remedy);
+  if (!rank_there || !size_there) return std::optional<Seat>();
   const auto size = number_in(environment, "WORLD_SIZE", 1, kMaxTasks);
   if (!size) return bad(size.error().message, remedy);
   const auto rank = number_in(environment, "RANK", 0, *size - 1);

@@ -2,6 +2,7 @@
 // thread, the engine's, until the run has ended.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,10 @@ class OpProfile {
     Nanoseconds hand_over = 0;    // in what follows: sums, optimizer, messages
   };
 
-  // The first `warmup` runs of the program are not counted. The clock outlives the profile.
-  OpProfile(const Clock& clock, int64_t warmup) : clock_(clock), warmup_(warmup) {}
+  // The first `warmup` steps are not counted; a step is so many runs of the program, one a micro-batch. The clock
+  // outlives the profile.
+  OpProfile(const Clock& clock, int64_t warmup, int64_t runs_per_step)
+      : clock_(clock), runs_per_step_(runs_per_step), warmup_(warmup * runs_per_step) {}
 
   void begin(const graph::Executable& program);
   void computed(int op);
@@ -30,7 +33,8 @@ class OpProfile {
   void end();
 
   const std::vector<Op>& ops() const { return ops_; }
-  int64_t runs() const { return runs_; }  // of the program, counted
+  // That were counted: to divide sums by, so at least 1.
+  double steps() const { return std::max(1.0, static_cast<double>(runs_) / static_cast<double>(runs_per_step_)); }
   // From the end of one run of the program to the beginning of the next.
   Nanoseconds between() const { return between_; }
 
@@ -38,6 +42,7 @@ class OpProfile {
   Nanoseconds lap();
 
   const Clock& clock_;
+  int64_t runs_per_step_;
   int64_t warmup_;
   bool counts_ = false;
   int64_t runs_ = 0;
