@@ -14,8 +14,9 @@ class SignalWatch {
     sigemptyset(&set);
     for (int s : {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD}) {
       struct sigaction now {};
-      // Who is started under nohup is not to hear of a hang-up.
-      if (s == SIGCHLD || sigaction(s, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) sigaddset(&set, s);
+      // Who is started under nohup is not to hear of a hang-up. (A shell's script has SIGINT ignored in what it starts
+      // with "&", which is to hear of it all the same.)
+      if (s != SIGHUP || sigaction(s, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) sigaddset(&set, s);
     }
     sigprocmask(SIG_BLOCK, &set, &before_);
     fd_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);

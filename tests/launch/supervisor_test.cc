@@ -327,6 +327,26 @@ TEST_F(SupervisorTest, AfterTheLastRestartTheRunHasFailed) {
   EXPECT_THAT(text_, HasSubstr("(2 of 2)"));
 }
 
+// As in the background of a script.
+TEST_F(SupervisorTest, AnInterruptionCountsAlsoWhereItWasIgnored) {
+  const auto before = ::signal(SIGINT, SIG_IGN);
+  options_.interrupt_grace = 100 * kSecond;
+  task("ps/0", "trap 'exit 130' INT; kill -INT $PPID; while :; do sleep 0.01; done", true);
+  EXPECT_EQ(run(), ExitCode::kInterrupted);
+  ::signal(SIGINT, before);
+}
+
+TEST_F(SupervisorTest, AHangUpDoesNotCountWhereItWasIgnored) {
+  const auto before = ::signal(SIGHUP, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGHUP);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);  // what is blocked waits, ignored or not
+  task("ps/0", "kill -HUP $PPID; exit 0", true);
+  EXPECT_EQ(run(), ExitCode::kDone);
+  ::signal(SIGHUP, before);
+}
+
 TEST_F(SupervisorTest, LeavesTheSignalMaskAsItWas) {
   task("ps/0", "exit 0", true);
   run();
