@@ -67,7 +67,8 @@ def unittests(tally, build):
                        glob.glob(os.path.join(ROOT, "tests", "house", "*_test.py"))):
         at = time.time()
         code, out = run([sys.executable, path, "-v"], 1800, {"DTRAIN": os.path.join(ROOT, build, "dtrain")})
-        passed = sum(l.rstrip().endswith("... ok") for l in out.splitlines())
+        # Alone on its line where the test itself has printed something.
+        passed = sum(l.rstrip().endswith("... ok") or l.rstrip() == "ok" for l in out.splitlines())
         tally.skipped += sum("... skipped" in l for l in out.splitlines())
         failures = [l.split(" ")[1] for l in out.splitlines() if l.startswith(("FAIL:", "ERROR:"))]
         if code != 0 and not failures:
