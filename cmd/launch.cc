@@ -136,6 +136,7 @@ class Launch {
     launch::TaskOutput output(shown);
     DTRAIN_TRY(check_patterns());
 
+    DTRAIN_TRY(check_split(definition));
     plan_.ask_hosts(flags_, out_, run_digest_);
     DTRAIN_TRY_ASSIGN(std::vector<launch::GatheredHost> hosts, gather_hosts(definition, output));
     DTRAIN_TRY(leave_out_missing(hosts, output));
@@ -281,15 +282,30 @@ class Launch {
     return left >= *least;
   }
 
+  // Takes the ports that hosts have reserved.
   Result<cluster::ClusterSpec> spec_of(const std::vector<launch::GatheredHost>& hosts) {
     std::vector<size_t> next(hosts.size());
-    std::string ps, workers;
-    for (LaunchPlan::Place& place : plan_.tasks) {
+    for (LaunchPlan::Place& place : plan_.tasks)
       place.address.port = static_cast<uint16_t>(hosts[place.host].host->prepared()->ports[next[place.host]++]);
+    return spec_of_plan(plan_);
+  }
+
+  // What the run cannot be on such a cluster is said before any host is asked: ports do not matter for that.
+  Status check_split(const node::RunDefinition& definition) {
+    LaunchPlan stand_in = plan_;
+    for (LaunchPlan::Place& place : stand_in.tasks) place.address.port = static_cast<uint16_t>(place.number + 1);
+    DTRAIN_TRY_ASSIGN(const cluster::ClusterSpec spec, spec_of_plan(stand_in));
+    DTRAIN_TRY(node::read_split(definition, spec));
+    return {};
+  }
+
+  Result<cluster::ClusterSpec> spec_of_plan(const LaunchPlan& plan) {
+    if (plan.given) return *plan.given;
+    std::string ps, workers;
+    for (const LaunchPlan::Place& place : plan.tasks) {
       std::string& list = place.task.job == "ps" ? ps : workers;
       list += (list.empty() ? "" : ",") + cluster::to_string(place.address);
     }
-    if (plan_.given) return *plan_.given;
     // Where all that is there holds parameters nothing can be done without; what could, was left out before.
     if (ps.empty() && !spec_flags_.options.max_workers) spec_flags_.options.min_workers.reset();
     return cluster::parse_host_lists(ps, workers, spec_flags_.options);
