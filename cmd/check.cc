@@ -249,8 +249,7 @@ Status check(const CheckFlags& flags) {
   const uint32_t workers = counts.workers + counts.joiners;
   const auto servers = static_cast<uint32_t>(cluster.servers().size());
   const int64_t batch = run.spec.train.batch;
-  const int64_t k =
-      run.spec.train.micro_batch ? batch / *run.spec.train.micro_batch : node::automatic_micro_batches(batch, workers);
+  const int64_t k = node::micro_batches_of(run.spec.train, workers);
   const int64_t steps = run.total_steps();
   // All that may be refused comes before the first line.
   const bool unplaced = node::names_tasks(*run.network) && !given && workers == 1;

@@ -22,7 +22,6 @@
 #include "node/run_definition.h"
 #include "node/start_plan.h"
 #include "proto-free-wire/frame.h"
-#include "ps/block_table.h"
 
 namespace dtrain::cmd {
 namespace {
@@ -109,11 +108,7 @@ class HostCheck {
   // More than there is can never go well; more than is free now may, where others end.
   void check_memory(const node::RunDefinition& run) {
     if (!node::set_up_arithmetic(run.spec.train)) return;  // said by the task, with all there is to say
-    const ps::BlockTable table(run.network->parameters(), std::max(1u, what_.servers));
-    const int64_t batch = run.spec.train.batch;
-    const int64_t k = run.spec.train.micro_batch ? batch / *run.spec.train.micro_batch
-                                                 : node::automatic_micro_batches(batch, what_.workers);
-    const auto memory = node::estimate_memory(run, table, static_cast<uint32_t>(k), what_.workers);
+    const auto memory = node::estimate_memory_of(run, what_.workers, std::max(1u, what_.servers));
     auto total = memory_of("MemTotal"), available = memory_of("MemAvailable");
     if (!memory || !total || !available) return;
     if (const auto group = doctor::control_group_limits({.files = files_}).memory) {  // a container's, a service's

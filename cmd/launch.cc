@@ -19,6 +19,7 @@
 #include "launch/gathering.h"
 #include "launch/shell_quote.h"
 #include "launch/supervisor.h"
+#include "launch_copies.h"
 #include "launch_flags.h"
 #include "launch_kubernetes.h"
 #include "launch_plan.h"
@@ -29,45 +30,6 @@
 
 namespace dtrain::cmd {
 namespace {
-
-// The files that every host needs to read the run, by what reading it here takes.
-Result<std::vector<std::string>> files_of_run(const LaunchFlags& flags) {
-  std::vector<std::string> files;
-  const auto read = [&files](const std::string& path) {
-    files.push_back(path);
-    return config::read_file_from_disk(path);
-  };
-  DTRAIN_TRY(config::load_file(flags.run.run_file.file, flags.run.run_file.set, read));
-  if (!flags.run.init.empty()) files.push_back(flags.run.init);
-  return files;
-}
-
-// What lies below this folder goes below the hosts' one, all else to the same place.
-std::vector<launch::CopyJob> copies(const std::vector<std::string>& files, const std::string& remote_dir,
-                                    bool by_content) {
-  const std::string here = std::filesystem::current_path().string();
-  launch::CopyJob below{here, remote_dir.empty() ? here : remote_dir, {}, by_content};
-  launch::CopyJob elsewhere{"/", "/", {}, by_content};
-  for (const std::string& file : files) {
-    const std::string path = std::filesystem::absolute(file).lexically_normal().string();
-    if (path.starts_with(here + "/"))
-      below.paths.push_back(path.substr(here.size() + 1));
-    else
-      elsewhere.paths.push_back(path.substr(1));
-  }
-  std::vector<launch::CopyJob> jobs;
-  for (launch::CopyJob& job : std::array{below, elsewhere})
-    if (!job.paths.empty()) jobs.push_back(std::move(job));
-  return jobs;
-}
-
-// Which build this is, so that another one on a host is not taken for it.
-std::string store_path(FileSystem& files) {
-  constexpr uint64_t kLargest = 1u << 30;
-  const auto program = files.read_file(own_path(), kLargest);
-  return fmt::format("$HOME/.cache/dtrain/{}-{}/dtrain", DTRAIN_VERSION,
-                     program ? to_hex(sha256(*program)).substr(0, 16) : "unknown");
-}
 
 std::vector<std::string> cluster_words(const SpecFlags& flags, const LaunchPlan& plan,
                                        const cluster::ClusterSpec& spec) {
@@ -83,12 +45,7 @@ std::vector<std::string> command_line(const LaunchFlags& flags, const std::vecto
   words.insert(words.end(), cluster.begin(), cluster.end());
   words.insert(words.end(), {"--job_name", place.task.job, "--task_id", std::to_string(place.task.index), "--out", out,
                              "--launched"});
-  for (const std::string& set : flags.run.run_file.set) words.insert(words.end(), {"--set", set});
-  if (!flags.run.init.empty()) words.insert(words.end(), {"--init", flags.run.init});
-  if (flags.run.allow_guests) words.emplace_back("--allow_guests");
-  if (flags.run.allow_put) words.emplace_back("--allow_put");
-  if (flags.run.resume && !again) words.emplace_back("--resume");
-  if (flags.run.auto_resume || again) words.emplace_back("--auto_resume");
+  for (std::string& word : flags.run.words(again)) words.push_back(std::move(word));
   // One task speaks of progress. A task's output is a pipe: only the launcher knows whether a terminal is behind it.
   const bool bar = flags.run.progress == "always" || (flags.run.progress == "auto" && isatty(STDERR_FILENO));
   const char* mode = !place.coordinates || flags.run.progress == "never" ? "never" : bar ? "always" : "lines";
@@ -118,9 +75,7 @@ class Launch {
   Result<ExitCode> run() {
     DTRAIN_TRY(flags_.slurm.only_with_slurm());
     if (flags_.slurm.on) return launch_on_slurm(flags_);
-    if (flags_.run.resume && flags_.run.auto_resume)
-      return fail(ExitCode::kUsage,
-                  "give --resume or --auto_resume: the first wants a checkpoint, the second takes one");
+    DTRAIN_TRY(flags_.run.check());
     DTRAIN_TRY_ASSIGN(plan_, plan_launch(flags_));
     DTRAIN_TRY(check_flags());
     // What is wrong with the run file is said here once, not by every task.
@@ -213,12 +168,7 @@ class Launch {
     options.sync = flags_.sync || flags_.sync_data;
     if (!plan_.here()) options.store = store_path(files_);
     if (options.sync && !plan_.here()) {
-      DTRAIN_TRY_ASSIGN(const auto files, files_of_run(flags_));
-      options.copies = copies(files, flags_.remote_dir, true);
-      std::vector<std::string> data;
-      if (flags_.sync_data)
-        for (const auto& file : definition.data_files()) data.push_back(file.path);
-      for (launch::CopyJob& job : copies(data, flags_.remote_dir, false)) options.copies.push_back(std::move(job));
+      DTRAIN_TRY_ASSIGN(options.copies, launch_copies(flags_, definition));
     }
     Notes notes(output);
     return launch::gather(plan_.hosts, options, notes, clock_);

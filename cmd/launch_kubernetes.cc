@@ -14,7 +14,6 @@
 #include "node/memory_estimate.h"
 #include "node/run_definition.h"
 #include "process.h"
-#include "ps/block_table.h"
 #include "task_environment.h"
 
 namespace dtrain::cmd {
@@ -35,12 +34,8 @@ std::string quantity(double bytes) {
 Result<PodMemory> pod_memory(const LaunchFlags& flags, const node::RunDefinition& run, int workers, int ps) {
   if (!flags.pod.memory.empty()) return PodMemory{flags.pod.memory, flags.pod.memory};
   DTRAIN_TRY(node::set_up_arithmetic(run.spec.train));
-  const ps::BlockTable table(run.network->parameters(), static_cast<uint32_t>(ps > 0 ? ps : workers));
-  const int64_t batch = run.spec.train.batch;
-  const int64_t k =
-      run.spec.train.micro_batch ? batch / *run.spec.train.micro_batch : node::automatic_micro_batches(batch, workers);
-  DTRAIN_TRY_ASSIGN(const auto memory,
-                    node::estimate_memory(run, table, static_cast<uint32_t>(k), static_cast<uint32_t>(workers)));
+  DTRAIN_TRY_ASSIGN(const auto memory, node::estimate_memory_of(run, static_cast<uint32_t>(workers),
+                                                                static_cast<uint32_t>(ps > 0 ? ps : workers)));
   return PodMemory{quantity(memory.worker() + (ps > 0 ? 0 : memory.server())), quantity(memory.server())};
 }
 

@@ -1,19 +1,14 @@
 #include "launch_slurm.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "base/file_system.h"
 #include "drawn_secret.h"
+#include "launch/programs.h"
 #include "launch/shell_quote.h"
 #include "launch/slurm_script.h"
 #include "launch_flags.h"
@@ -24,44 +19,6 @@
 
 namespace dtrain::cmd {
 namespace {
-
-struct Said {
-  int code = 0;  // as a shell gives it
-  std::string text;
-};
-
-// Runs a program of PATH to its end; both its outputs. Slurm's commands end by themselves when their controller does
-// not answer.
-Result<Said> run_program(const std::vector<std::string>& words) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return fail(ExitCode::kUsage, fmt::format("no pipe: {}", std::strerror(errno)));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  pid_t pid = 0;
-  const int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  if (error != 0) {
-    close(ends[0]);
-    return fail(ExitCode::kUsage, fmt::format("cannot start {}: {}", words[0], std::strerror(error)));
-  }
-  Said said;
-  char bytes[4096];
-  for (ssize_t n; (n = read(ends[0], bytes, sizeof(bytes))) > 0 || (n < 0 && errno == EINTR);)
-    if (n > 0) said.text.append(bytes, static_cast<size_t>(n));
-  close(ends[0]);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  said.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return said;
-}
 
 // The same tasks at addresses that stand for those that Slurm will choose: what the cluster cannot be is said now.
 Result<cluster::ClusterSpec> stand_in(const SpecFlags& spec, int workers, int ps) {
@@ -79,12 +36,7 @@ std::vector<std::string> command_line(const LaunchFlags& flags, const std::strin
   if (ps > 0) words.insert(words.end(), {"--ps", std::to_string(ps)});
   for (std::string& word : flags.spec.words()) words.push_back(std::move(word));
   words.insert(words.end(), {"--out", out, "--secret_file", secret_file});
-  for (const std::string& set : run.run_file.set) words.insert(words.end(), {"--set", set});
-  if (!run.init.empty()) words.insert(words.end(), {"--init", run.init});
-  if (run.allow_guests) words.emplace_back("--allow_guests");
-  if (run.allow_put) words.emplace_back("--allow_put");
-  if (run.resume) words.emplace_back("--resume");
-  if (run.auto_resume) words.emplace_back("--auto_resume");
+  for (std::string& word : run.words()) words.push_back(std::move(word));
   if (run.progress != "auto") words.insert(words.end(), {"--progress", run.progress});
   return words;
 }
@@ -114,8 +66,7 @@ Status check(const LaunchFlags& flags, int workers, int ps) {
     return fail(ExitCode::kUsage,
                 "--only, --log_dir and --env are of a launcher that stays; with --slurm all goes into one "
                 "file in --out, and sbatch hands the environment on");
-  if (flags.run.resume && flags.run.auto_resume)
-    return fail(ExitCode::kUsage, "give --resume or --auto_resume: the first wants a checkpoint, the second takes one");
+  DTRAIN_TRY(flags.run.check());
   if (flags.slurm.nodes > workers + ps)
     return fail(ExitCode::kUsage,
                 fmt::format("--nodes {}: there are only {} tasks to put on them", flags.slurm.nodes, workers + ps));
@@ -123,17 +74,15 @@ Status check(const LaunchFlags& flags, int workers, int ps) {
 }
 
 Status submit(const std::string& file, const std::string& tasks, const std::string& log, bool own_log) {
-  const auto said = run_program({"sbatch", "--parsable", file});
-  if (!said)
+  constexpr double kPatience = 120;  // seconds; sbatch asks again and again where the controller does not answer
+  if (!in_path("sbatch"))
     return fail(ExitCode::kUsage,
-                fmt::format("{}: launch it where Slurm's commands are installed; the batch script is {}",
-                            said.error().message, file));
-  const std::string id = said->code == 0 ? launch::job_id(said->text) : "";
-  if (id.empty()) {
-    std::string words = said->text.empty() ? fmt::format("exit code {}", said->code) : said->text;
-    while (words.ends_with('\n')) words.pop_back();
-    return fail(ExitCode::kUsage, fmt::format("sbatch did not take {}:\n{}", file, words));
-  }
+                fmt::format("there is no sbatch here: launch it where Slurm's commands are installed; "
+                            "the batch script is {}",
+                            file));
+  const launch::PipelineEnd said = launch::run_pipelines({{{{"sbatch", "--parsable", file}}}}, kPatience).front();
+  const std::string id = said.good ? launch::job_id(said.output) : "";
+  if (id.empty()) return fail(ExitCode::kUsage, fmt::format("sbatch did not take {}:\n{}", file, said.why()));
   fmt::print(stderr, "[launch] job {} of Slurm: {}, by {}\n", id, tasks, file);
   fmt::print(stderr, "[launch] squeue -j {} shows where it is, {}, scancel {} ends it with a checkpoint\n", id,
              own_log ? fmt::format("tail -F {} what it says", log + id + ".log")

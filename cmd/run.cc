@@ -112,8 +112,7 @@ Result<ExitCode> run_task(const TaskFlags& flags) {
   setup.split = split;
   setup.says_how_it_goes = !flags.launched;
   setup.init_model = flags.run.init;
-  if (flags.run.resume && flags.run.auto_resume)
-    return fail(ExitCode::kUsage, "give --resume or --auto_resume: the first wants a checkpoint, the second takes one");
+  DTRAIN_TRY(flags.run.check());
   if (!setup.init_model.empty()) {
     if (flags.run.resume)
       return fail(ExitCode::kUsage, "give --resume or --init: a resumed run begins with its checkpoint");

@@ -20,23 +20,17 @@ double kilobytes(const Surroundings& here, const char* name) {
 // What the tasks of this host take together.
 Result<double> needed(const Surroundings& here, std::string* whose) {
   const node::RunDefinition& run = **here.run;
-  const int64_t batch = run.spec.train.batch;
-  const auto micro_batches = [&](size_t workers) {
-    return static_cast<uint32_t>(run.spec.train.micro_batch
-                                     ? batch / *run.spec.train.micro_batch
-                                     : node::automatic_micro_batches(batch, static_cast<int64_t>(workers)));
-  };
   const cluster::ClusterSpec* spec = here.spec();
   if (!spec) {
     *whose = "the run in one process";
     const ps::BlockTable table(run.network->parameters(), 1);
-    DTRAIN_TRY_ASSIGN(const auto memory, node::estimate_memory_alone(run, table, micro_batches(1)));
+    DTRAIN_TRY_ASSIGN(
+        const auto memory,
+        node::estimate_memory_alone(run, table, static_cast<uint32_t>(node::micro_batches_of(run.spec.train, 1))));
     return memory.process();
   }
-  const size_t workers = spec->workers().size();
-  const ps::BlockTable table(run.network->parameters(), static_cast<uint32_t>(spec->servers().size()));
-  DTRAIN_TRY_ASSIGN(const auto memory,
-                    node::estimate_memory(run, table, micro_batches(workers), static_cast<uint32_t>(workers)));
+  DTRAIN_TRY_ASSIGN(const auto memory, node::estimate_memory_of(run, static_cast<uint32_t>(spec->workers().size()),
+                                                                static_cast<uint32_t>(spec->servers().size())));
   double bytes = 0;
   size_t tasks = 0;
   for (const TaskHost& at : here.hosts_here()) {

@@ -81,6 +81,11 @@ Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::Block
   return estimate(run, table, micro_batches, workers, false);
 }
 
+Result<MemoryEstimate> estimate_memory_of(const RunDefinition& run, uint32_t workers, uint32_t servers) {
+  return estimate_memory(run, ps::BlockTable(run.network->parameters(), servers),
+                         static_cast<uint32_t>(micro_batches_of(run.spec.train, workers)), workers);
+}
+
 Result<MemoryEstimate> estimate_memory_alone(const RunDefinition& run, const ps::BlockTable& table,
                                              uint32_t micro_batches) {
   return estimate(run, table, micro_batches, 1, true);

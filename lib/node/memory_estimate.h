@@ -23,6 +23,8 @@ struct MemoryEstimate {
 // Compiles the network for one micro-batch to know its plan.
 Result<MemoryEstimate> estimate_memory(const RunDefinition& run, const ps::BlockTable& table, uint32_t micro_batches,
                                        uint32_t workers);
+// The same for a new run of so many workers, on servers that share its parameters.
+Result<MemoryEstimate> estimate_memory_of(const RunDefinition& run, uint32_t workers, uint32_t servers);
 // Of a run in one process: the worker's parameters are the server's only version, and of one micro-batch a step each
 // gradient is used before the next is made.
 Result<MemoryEstimate> estimate_memory_alone(const RunDefinition& run, const ps::BlockTable& table,

@@ -200,4 +200,8 @@ int64_t automatic_micro_batches(int64_t batch, int64_t workers) {
   return batch;
 }
 
+int64_t micro_batches_of(const config::TrainSpec& train, int64_t workers) {
+  return train.micro_batch ? train.batch / *train.micro_batch : automatic_micro_batches(train.batch, workers);
+}
+
 }  // namespace dtrain::node

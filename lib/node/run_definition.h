@@ -80,5 +80,7 @@ struct RunDefinition {
 // The number of micro-batches K of a step for a run file that does not fix it: the fewest that divide the batch and
 // give every worker one (so that a batch of 128 on 3 workers has 4), at most one a sample.
 int64_t automatic_micro_batches(int64_t batch, int64_t workers);
+// K of a new run on so many workers: what the run file says, else the above.
+int64_t micro_batches_of(const config::TrainSpec& train, int64_t workers);
 
 }  // namespace dtrain::node

@@ -99,10 +99,6 @@ void warn_of_momentum(const RunDefinition& run, int64_t workers, Log& log) {
       momentum, mode.name, 2 * (1 + momentum) / (1 - std::min(momentum, 0.999)));
 }
 
-int64_t micro_batches_of(const config::TrainSpec& train, int64_t workers) {
-  return train.micro_batch ? train.batch / *train.micro_batch : automatic_micro_batches(train.batch, workers);
-}
-
 }  // namespace
 
 Status can_start(const RunDefinition& run, int64_t workers) {
